@@ -1,0 +1,60 @@
+"""Measure and draw TensorFlow's memory: every buffer, to the byte, with the line that made it.
+
+Import this package before any other TensorFlow work::
+
+    import lessons_lib as ll
+
+    with ll.record() as rec:
+        y = step(x)
+    rec.plot()
+
+Importing it loads TensorFlow quietly, with an allocator that reports every buffer on an ordinary
+CPU.  See ``ll.preflight()`` for whether figures are exact in this process.  In a notebook,
+``%load_ext lessons_lib`` adds the magics ``%mem`` and ``%%mem``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lessons_lib import pictures, runtime
+from lessons_lib.measure import Measurement, measure
+from lessons_lib.preflight import Preflight, preflight
+from lessons_lib.process import ProcessMemory, process_memory
+from lessons_lib.profiler import ProfileError
+from lessons_lib.recorder import record
+from lessons_lib.recording import Recording
+from lessons_lib.units import format_bytes, parse_bytes
+
+__version__ = "0.1.0"
+__all__ = [
+    "Measurement",
+    "Preflight",
+    "ProcessMemory",
+    "ProfileError",
+    "Recording",
+    "format_bytes",
+    "load_ipython_extension",
+    "measure",
+    "parse_bytes",
+    "pictures",
+    "preflight",
+    "process_memory",
+    "record",
+    "runtime",
+    "unload_ipython_extension",
+]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add ``%mem`` and ``%%mem``; called by ``%load_ext lessons_lib``."""
+    from lessons_lib import magics
+
+    magics.load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Remove the magics; called by ``%unload_ext lessons_lib``."""
+    from lessons_lib import magics
+
+    magics.unload(shell)

@@ -1,0 +1,356 @@
+"""From profiler segments to recordings: match allocations with releases, and name each buffer.
+
+A `Stretch` is one profiler session together with the calls that were logged during it, joined
+into a list of steps on one clock.  A recording is a window of one or more stretches.  Work is
+linear in the number of events.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from lessons_lib import graphs
+from lessons_lib.buffers import BufferStore, Site
+from lessons_lib.callsites import Call, CallLog
+from lessons_lib.profiler import MemoryEvent, Segment
+from lessons_lib.runtime import tf
+from lessons_lib.source import Line
+
+#: Allocator through which every tensor passes once the BFC setting is on.
+_POOL: Final = "bfc_cpu_allocator_for_gpu"
+PICOSECOND: Final = 1e-12
+
+
+@dataclass(slots=True)
+class Stretch:
+    """One profiler session, with every allocation's description.
+
+    Attributes
+    ----------
+    memory : list of MemoryEvent
+        In the order of time.
+    sites : list of int
+        For each event, the number of its description; -1 for a deallocation.
+    windows : dict of int to int
+        Time of each window marker, in picoseconds of this session.
+    complete : bool
+        False when the allocator's own count shows that events are missing.
+    """
+
+    memory: list[MemoryEvent]
+    sites: list[int]
+    windows: dict[int, int]
+    complete: bool
+
+
+@dataclass(slots=True)
+class SiteTable:
+    """Descriptions shared by all buffers of a run of stretches."""
+
+    sites: list[Site] = field(default_factory=list)
+    _numbers: dict[Site, int] = field(default_factory=dict)
+
+    def number(self, site: Site) -> int:
+        """Give the number of a description, adding it when it is new."""
+        found = self._numbers.get(site)
+        if found is None:
+            found = self._numbers[site] = len(self.sites)
+            self.sites.append(site)
+        return found
+
+
+class _Spans:
+    """The nested calls of one thread, to find the innermost one at a time."""
+
+    def __init__(self, spans: Sequence[tuple[int, int]]) -> None:
+        self._starts = [start for start, _ in spans]
+        self._ends = [end for _, end in spans]
+        self._parents: list[int] = []
+        open_: list[int] = []
+        for i, (start, _) in enumerate(spans):
+            while open_ and self._ends[open_[-1]] <= start:
+                open_.pop()
+            self._parents.append(open_[-1] if open_ else -1)
+            open_.append(i)
+
+    def at(self, time: int) -> int:
+        """Give the index of the innermost span around a time, or -1."""
+        i = bisect.bisect_right(self._starts, time) - 1
+        while i >= 0 and self._ends[i] < time:
+            i = self._parents[i]
+        return i
+
+
+class _Namer:
+    """Describes the allocations of one segment."""
+
+    def __init__(self, segment: Segment, log: CallLog, table: SiteTable) -> None:
+        self._segment = segment
+        self._log = log
+        self._table = table
+        self._spans = {thread: _Spans(spans) for thread, spans in segment.calls.items()}
+        self._functions = {
+            thread: _Spans([(start, end) for start, end, _ in runs])
+            for thread, runs in segment.function_calls.items()
+        }
+        self._resolvers: dict[str, graphs.Resolver | None] = {}
+        self._cache: dict[object, int] = {}
+        self._lines: dict[object, Line] = {}
+        # A thread whose calls do not pair with their marks is not attributed: never a guess.
+        self._calls: dict[int, list[Call]] = {}
+        for thread, spans in segment.calls.items():
+            number = segment.threads.get(thread)
+            calls = log.threads.get(number) if number is not None else None
+            if calls is not None and len(calls) == len(spans):
+                self._calls[thread] = calls
+
+    def site(self, event: MemoryEvent) -> int:
+        """Give the number of an allocation's description."""
+        call = self._call(event)
+        function = self._segment.functions.get(event.step) if event.step else None
+        if function is None and event.op.startswith("__inference"):
+            function = event.op
+        key = (event.op, event.shape, event.dtype, event.kind, function, call)
+        number = self._cache.get(key)
+        if number is None:
+            site = self._describe(event, function, call)
+            number = self._cache[key] = self._table.number(site)
+        return number
+
+    def _call(self, event: MemoryEvent) -> Call | None:
+        spans, calls = self._spans.get(event.thread), self._calls.get(event.thread)
+        if spans is None or calls is None:
+            # A graph runs on threads of its own; the call that waits for it is looked up by step.
+            return None
+        i = spans.at(event.time)
+        return None if i < 0 else calls[i]
+
+    def _line(self, call: Call | None, forward: bool = False) -> Line | None:
+        place = None if call is None else call.forward if forward else call.place
+        if place is None:
+            return None
+        line = self._lines.get(place)
+        if line is None:
+            line = self._lines[place] = place.line()
+        return line
+
+    def _describe(self, event: MemoryEvent, function: str | None, call: Call | None) -> Site:
+        shape, dtype = _shape(event.shape), _dtype(event.dtype)
+        kind = event.kind or None
+        if function is not None:
+            if event.op == function:  # a cluster that XLA compiled: nothing inside is named
+                return Site(
+                    op="XLA",
+                    kind=kind,
+                    line=self._definition(function),
+                    function=_readable(function),
+                )
+            return self._describe_graph(event, function, shape, dtype)
+        kernels = self._segment.executed.get(event.op, set())
+        if call is None and kernels:  # a graph that was not called from Python, such as tf.data's
+            op = graphs.kernel_type(next(iter(kernels))) if len(kernels) == 1 else None
+            return Site(op=op, name=event.op, shape=shape, dtype=dtype, kind=kind)
+        op = graphs.kernel_type(event.op) if event.op else None
+        if op is None and call is not None and call.kind == "convert_to_eager_tensor":
+            op = "Const"
+        line, forward = self._line(call), self._line(call, forward=True)
+        return Site(op, None, shape, dtype, kind, line, forward)
+
+    def _describe_graph(
+        self,
+        event: MemoryEvent,
+        function: str,
+        shape: tuple[int, ...] | None,
+        dtype: str | None,
+    ) -> Site:
+        resolver = self._resolver(function)
+        origin = resolver.find(event.op) if resolver is not None else None
+        kernels = self._segment.executed.get(event.op, set())
+        op = graphs.kernel_type(next(iter(kernels))) if len(kernels) == 1 else None
+        fused: tuple[str, ...] = ()
+        line = forward_line = None
+        if origin is not None:
+            if op is None:
+                op = origin.op.type
+            if (chain := graphs.fused_operations(origin.op, op)) is not None:
+                op, fused = chain
+            line, forward_line = origin.line, origin.forward_line
+            if function.startswith("__inference___backward"):
+                line = self._called_from(event) or line
+        return Site(
+            op=op,
+            name=event.op or None,
+            shape=shape,
+            dtype=dtype,
+            kind=event.kind or None,
+            line=line,
+            forward_line=forward_line,
+            function=_readable(function),
+            fused=fused,
+        )
+
+    def _called_from(self, event: MemoryEvent) -> Line | None:
+        # The gradient of a whole function runs as a function of its own, called by the tape.
+        lines = {
+            self._line(self._calls[thread][i])
+            for thread, runs in self._segment.function_calls.items()
+            if thread in self._calls
+            for start, end, name in runs
+            if start <= event.time <= end
+            and name == self._segment.functions.get(event.step)
+            and (i := self._spans[thread].at(start)) >= 0
+        }
+        return next(iter(lines)) if len(lines) == 1 else None
+
+    def _resolver(self, function: str) -> graphs.Resolver | None:
+        if function not in self._resolvers:
+            graph = self._log.graphs.get(function)
+            self._resolvers[function] = None if graph is None else graphs.Resolver(graph)
+        return self._resolvers[function]
+
+    def _definition(self, function: str) -> Line | None:
+        place = self._log.definitions.get(function)
+        return None if place is None else place.line()
+
+
+def _shape(text: str) -> tuple[int, ...] | None:
+    if not text.startswith("["):
+        return None
+    inner = text.strip("[]")
+    try:
+        return tuple(int(size) for size in inner.split(",")) if inner else ()
+    except ValueError:  # an unknown dimension
+        return None
+
+
+def _dtype(number: int) -> str | None:
+    try:
+        return str(tf.dtypes.as_dtype(number).name) if number else None
+    except TypeError:
+        return None
+
+
+def _readable(function: str) -> str:
+    """Turn the runtime's ``__inference_step_42`` into the user's ``step``."""
+    name = function
+    for prefix in ("__inference_", "__forward_", "__backward_"):
+        while name.startswith(prefix):
+            name = name.removeprefix(prefix)
+    # One number was added for the function, and another one for its gradient.
+    for _ in range(2 if "__backward_" in function or "__forward_" in function else 1):
+        stem, _, number = name.rpartition("_")
+        name = stem if stem and number.isdigit() else name
+    return name
+
+
+def join(segment: Segment, log: CallLog, table: SiteTable) -> Stretch:
+    """Describe every allocation of a segment; the log's graphs are not needed afterwards."""
+    namer = _Namer(segment, log, table)
+    sites = [namer.site(event) if event.allocates else -1 for event in segment.memory]
+    return Stretch(segment.memory, sites, segment.windows, _is_complete(segment.memory))
+
+
+def _is_complete(memory: Sequence[MemoryEvent]) -> bool:
+    """Check the events against the allocator's own count of what is in use."""
+    pool = [event for event in memory if event.allocator == _POOL]
+    if len(pool) < 2:
+        return True
+    moved = sum(event.reserved if event.allocates else -event.reserved for event in pool[1:])
+    return pool[-1].in_use - pool[0].in_use == moved
+
+
+@dataclass(slots=True)
+class _Life:
+    site: int
+    nbytes: int
+    reserved: int
+    born: int = -1
+    died: int = -1
+
+
+def window(
+    stretches: Sequence[Stretch],
+    table: SiteTable,
+    begin: tuple[int, int],
+    end: tuple[int, int],
+    joints: Sequence[float],
+) -> tuple[BufferStore, float]:
+    """Cut a recording out of a run of stretches.
+
+    Parameters
+    ----------
+    stretches : sequence of Stretch
+        All sessions so far, in order.
+    table : SiteTable
+        Their descriptions.
+    begin, end : (int, int)
+        Stretch and time (picoseconds of that session) where the window begins and ends.
+    joints : sequence of float
+        Seconds on Python's clock at which each stretch's time 0 lies.
+
+    Returns
+    -------
+    store : BufferStore
+        Its times count from the window's begin, in seconds.
+    seconds : float
+        Length of the window.
+    """
+    origin = joints[begin[0]] + begin[1] * PICOSECOND
+    unknown = -1
+    alive: dict[int, _Life] = {}
+    lives: list[_Life] = []
+    times: list[float] = []
+    for index in range(end[0] + 1):
+        stretch = stretches[index]
+        offset = joints[index] - origin
+        for event, site in zip(stretch.memory, stretch.sites, strict=True):
+            inside = (index, event.time) >= begin
+            if (index, event.time) > end:
+                break
+            if event.allocates:
+                life = _Life(site, event.requested, event.reserved)
+                if inside:
+                    life.born = len(times)
+                    lives.append(life)
+                alive[event.address] = life
+            else:
+                known = alive.pop(event.address, None)
+                if not inside:
+                    continue
+                if known is None:  # born before anything was recorded
+                    known = _Life(unknown, event.requested, event.reserved)
+                if known.born < 0:
+                    lives.append(known)
+                known.died = len(times)
+            if inside:
+                times.append(offset + event.time * PICOSECOND)
+    seconds = joints[end[0]] + end[1] * PICOSECOND - origin
+    return _store(lives, times, table), seconds
+
+
+def _store(lives: list[_Life], times: list[float], table: SiteTable) -> BufferStore:
+    used: dict[int, int] = {}
+    sites: list[Site] = []
+    for life in lives:
+        if life.site not in used:
+            used[life.site] = len(sites)
+            sites.append(table.sites[life.site] if life.site >= 0 else Site())
+
+    def column(value: Callable[[_Life], int]) -> np.ndarray:
+        return np.fromiter(map(value, lives), np.int64, len(lives))
+
+    moments = np.maximum.accumulate(np.array(times)) if times else np.zeros(0)
+    return BufferStore(
+        sites=tuple(sites),
+        site=column(lambda life: used[life.site]),
+        nbytes=column(lambda life: life.nbytes),
+        reserved=column(lambda life: life.reserved),
+        born=column(lambda life: life.born),
+        died=column(lambda life: life.died),
+        times=np.maximum(moments, 0.0),
+    )

@@ -1,0 +1,297 @@
+"""Where in the user's code each eager operation was called from.
+
+While a recording runs, the few functions through which all of eager TensorFlow passes are
+replaced by wrappers.  A wrapper notes the user's frame and marks the call in the profile, so that
+an allocation is tied to a call by the profile itself: it lies inside the call's mark, on the
+same thread.  The original functions are put back when the last recording ends.
+
+Gradients: TensorFlow computes each operation's gradient in a Python function, which is wrapped
+once when this module is imported.  In a graph it then notes, by TensorFlow's own means
+(``Operation._original_op``), which forward operation a gradient belongs to; in eager mode it does
+so while a recording runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any, Final, NamedTuple
+
+from tensorflow.python import pywrap_tfe
+from tensorflow.python.eager import backprop
+from tensorflow.python.framework import constant_op
+
+from lessons_lib import profiler
+from lessons_lib.runtime import tf
+from lessons_lib.source import Line, is_user_file, line_of, number_in_code
+
+FAST: Final = "TFE_Py_FastPathExecute"
+_EXECUTE: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
+
+
+class Place(NamedTuple):
+    """A point in the user's code, cheap to note: turned into a `Line` later."""
+
+    code: CodeType
+    instruction: int
+
+    def line(self) -> Line:
+        """Read the line."""
+        return line_of(self.code.co_filename, number_in_code(self.code, self.instruction))
+
+
+class Call(NamedTuple):
+    """One call into TensorFlow: where from, what for, and for a gradient, of what."""
+
+    place: Place | None
+    kind: str
+    forward: Place | None
+
+
+class _Forward(NamedTuple):
+    """An eager operation under a tape: where it was called, and the tensors it took."""
+
+    place: Place | None
+    inputs: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Made:
+    """What eager operations under a tape made, to find a gradient's forward operation.
+
+    Tensors are known by TensorFlow's own numbers for them, so none is kept alive.
+    """
+
+    by_output: dict[int, _Forward] = field(default_factory=dict)
+    by_input: dict[tuple[str, int], _Forward | None] = field(default_factory=dict)
+    # Which forward tensor a gradient belongs to, as far as the backward pass has come.
+    chain: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class CallLog:
+    """The calls of one profiler session.
+
+    Attributes
+    ----------
+    threads : dict of int to list of Call
+        Calls in order of their start, by the number written into the thread's marker.
+    graphs : dict of str to FuncGraph
+        Graphs of the functions that were called, by the function's name.
+    definitions : dict of str to Place
+        Where the Python function behind a function's name is defined.
+    """
+
+    threads: dict[int, list[Call]] = field(default_factory=dict)
+    graphs: dict[str, Any] = field(default_factory=dict)
+    definitions: dict[str, Place] = field(default_factory=dict)
+
+
+class Watcher:
+    """Installs the wrappers, and collects a `CallLog` for each profiler session."""
+
+    def __init__(self) -> None:
+        self.log = CallLog()
+        self._made = _Made()
+        self._current: dict[int, list[Call]] = {}
+        self._originals: list[tuple[Any, str, Any]] = []
+        self._user: dict[str, bool] = {}
+        self.gradient_of = threading.local()
+
+    def install(self) -> None:
+        """Put the wrappers in place."""
+        if self._originals:
+            return
+        fast = self._wrapped(getattr(pywrap_tfe, FAST), FAST)
+        self._replace(pywrap_tfe, FAST, fast)
+        for name in _EXECUTE:
+            if hasattr(pywrap_tfe, name):
+                self._replace(pywrap_tfe, name, self._wrapped(getattr(pywrap_tfe, name), name))
+        convert = "convert_to_eager_tensor"
+        self._replace(constant_op, convert, self._wrapped(getattr(constant_op, convert), convert))
+        _gradients.watcher = self
+
+    def remove(self) -> None:
+        """Put the original functions back and forget what was seen."""
+        _gradients.watcher = None
+        while self._originals:
+            module, name, original = self._originals.pop()
+            setattr(module, name, original)
+        self._made = _Made()
+
+    def take(self) -> CallLog:
+        """Give the log of the session that has ended, and begin the next one."""
+        taken = self.log
+        self.log = CallLog(graphs=taken.graphs, definitions=taken.definitions)
+        self._current = {}
+        return taken
+
+    def _replace(self, module: Any, name: str, wrapper: Callable[..., Any]) -> None:
+        self._originals.append((module, name, getattr(module, name)))
+        setattr(module, name, wrapper)
+
+    def _new_thread(self, ident: int) -> list[Call]:
+        number = len(self.log.threads)
+        calls: list[Call] = []
+        self.log.threads[number] = self._current[ident] = calls
+        profiler.mark(profiler.THREAD, number)
+        return calls
+
+    def _wrapped(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+        marker = profiler.traceme()
+        mark_name = profiler.CALL
+        frame_here = sys._getframe
+        ident = threading.get_ident
+        user = self._user
+        gradient_of = self.gradient_of
+        no_tape = pywrap_tfe.TFE_Py_TapeSetIsEmpty
+        fast, cancelable = name == FAST, name in _EXECUTE
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            frame: FrameType | None = frame_here(1)
+            while frame is not None:
+                file = frame.f_code.co_filename
+                own = user.get(file)
+                if own is None:
+                    own = user[file] = is_user_file(file)
+                if own:
+                    break
+                frame = frame.f_back
+            place = None if frame is None else Place(frame.f_code, frame.f_lasti)
+            frame = None
+            calls = self._current.get(ident())
+            if calls is None:
+                calls = self._new_thread(ident())
+            calls.append(Call(place, name, getattr(gradient_of, "place", None)))
+            if cancelable:
+                self._note_function(args, frame_here(1))
+            mark = marker(mark_name)
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                mark.Stop()
+            if fast:
+                if not no_tape():
+                    self._note_tensors(place, args, result)
+                elif args[1] == "AddN":
+                    self._note_sum(args[3], result)
+            return result
+
+        return wrapper
+
+    def _note_function(self, args: tuple[Any, ...], frame: FrameType | None) -> None:
+        name = args[2]
+        name = name.decode() if isinstance(name, bytes) else str(name)
+        if not name.startswith("__") or name in self.log.graphs:
+            return
+        graph = definition = None
+        for _ in range(24):
+            if frame is None or (graph is not None and definition is not None):
+                break
+            owner = frame.f_locals.get("self")
+            if graph is None and getattr(owner, "name", None) == args[2]:
+                graph = getattr(owner, "_cached_graph", None)
+            elif graph is None and getattr(owner, "name", None) == name.encode():
+                graph = getattr(owner, "_cached_graph", None)
+            code = getattr(getattr(owner, "_python_function", None), "__code__", None)
+            if definition is None and code is not None:
+                definition = Place(code, -1)
+            frame = frame.f_back
+        self.log.graphs[name] = graph
+        if definition is not None:
+            self.log.definitions[name] = definition
+
+    def _note_tensors(self, place: Place | None, args: tuple[Any, ...], result: Any) -> None:
+        made = self._made
+        inputs = tuple(_number(value) for value in args[3:])
+        forward = _Forward(place, inputs)
+        for tensor in result if isinstance(result, list) else (result,):
+            number = _number(tensor)
+            if number >= 0:
+                made.by_output[number] = forward
+        if inputs and inputs[0] >= 0:
+            key = (args[1], inputs[0])
+            # Two operations on the same input cannot be told apart: then say nothing.
+            made.by_input[key] = None if key in made.by_input else forward
+
+    def _note_sum(self, grads: Any, result: Any) -> None:
+        # A tensor that was used several times gets the sum of its gradients.
+        chain = self._made.chain
+        of = {chain.get(_number(grad), -1) for grad in grads} if chain else set()
+        if len(of) == 1 and (tensor := of.pop()) >= 0:
+            chain[_number(result)] = tensor
+
+    def forward_of(self, op: str, inputs: Any, outputs: Any, grads: Any) -> _Forward | None:
+        """Find the forward operation of a gradient that is about to be computed."""
+        made = self._made
+        candidates = [_number(tensor) for tensor in outputs or ()]
+        candidates += [made.chain.get(_number(grad), -1) for grad in grads or ()]
+        for number in candidates:
+            if number in made.by_output:
+                return made.by_output[number]
+        first = _number(inputs[0]) if inputs else -1
+        return made.by_input.get((op, first))
+
+    def note_chain(self, forward: _Forward, grads: Any) -> None:
+        """Remember which forward tensor each of an operation's gradients belongs to."""
+        grads = grads if isinstance(grads, (list, tuple)) else (grads,)
+        for tensor, grad in zip(forward.inputs, grads, strict=False):
+            if tensor >= 0 and (number := _number(grad)) >= 0:
+                self._made.chain[number] = tensor
+
+
+def _number(tensor: Any) -> int:
+    """Give TensorFlow's own number for a tensor; -1 for anything else."""
+    number = getattr(tensor, "_id", -1)
+    return number if isinstance(number, int) else -1
+
+
+class _Gradients:
+    """The one wrapper that stays: TensorFlow's gradient function, told of its forward op."""
+
+    def __init__(self) -> None:
+        self.watcher: Watcher | None = None
+        self.original = backprop._gradient_function
+
+    def __call__(self, *args: Any) -> Any:
+        op, inputs, outputs, grads = args[0], args[3], args[4], args[5]
+        if not tf.executing_eagerly():
+            forward = _forward_operation(op, inputs, outputs)
+            if forward is None:
+                return self.original(*args)
+            with tf.compat.v1.get_default_graph()._original_op(forward):
+                return self.original(*args)
+        watcher = self.watcher
+        if watcher is None:
+            return self.original(*args)
+        store = watcher.gradient_of
+        before = getattr(store, "place", None)
+        forward = watcher.forward_of(op, inputs, outputs, grads)
+        store.place = None if forward is None else forward.place
+        try:
+            result = self.original(*args)
+        finally:
+            store.place = before
+        if forward is not None:
+            watcher.note_chain(forward, result)
+        return result
+
+
+def _forward_operation(op: str, inputs: Any, outputs: Any) -> Any:
+    for tensor in outputs or ():
+        made_by = getattr(tensor, "op", None) if tensor is not None else None
+        if made_by is not None and not tf.is_tensor(made_by):
+            return made_by
+    for tensor in inputs or ():
+        if tensor is None or not hasattr(tensor, "consumers"):
+            continue
+        users = [user for user in tensor.consumers() if user.type == op]
+        return users[0] if len(users) == 1 else None
+    return None
+
+
+_gradients: Final = _Gradients()
+pywrap_tfe.TFE_Py_RegisterGradientFunction(_gradients)

@@ -1,0 +1,392 @@
+"""TensorFlow's profiler as a source of memory events: start, stop, and read what it wrote.
+
+One profiler session becomes one `Segment`: plain columns of allocations and deallocations, the
+calls from Python that were open when they happened, and which function each graph execution ran.
+Times are picoseconds on the profiler's own clock, which starts with the session.  Nothing here
+knows about source lines or results.
+
+TensorFlow writes a profile to a folder; it is a temporary one, and it is always removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lessons_lib.runtime import require_home_process, tf
+
+#: Names of the markers that this package writes into the profile.
+CALL: Final = "lessons_lib.call"
+THREAD: Final = "lessons_lib.thread"
+WINDOW: Final = "lessons_lib.window"
+
+_FUNCTION_CALL: Final = "EagerLocalExecute: __"
+_ALLOCATION: Final = "MemoryAllocation"
+_DEALLOCATION: Final = "MemoryDeallocation"
+# What is read of a memory event, by the profiler's own names.
+_STATS: Final = (
+    "addr",
+    "requested_bytes",
+    "allocation_bytes",
+    "bytes_allocated",
+    "allocator_name",
+    "id",
+    "tf_op",
+    "region_type",
+    "data_type",
+    "shape",
+)
+
+
+@dataclass(slots=True)
+class MemoryEvent:
+    """One allocation or deallocation, as the profile tells it.
+
+    Times are picoseconds from the start of the session; `in_use` is the allocator's own count of
+    reserved bytes after the event.
+    """
+
+    time: int
+    thread: int
+    allocates: bool
+    address: int
+    requested: int
+    reserved: int
+    in_use: int
+    allocator: str
+    step: int
+    op: str
+    kind: str
+    dtype: int
+    shape: str
+
+
+@dataclass(slots=True)
+class Segment:
+    """What one profiler session saw.
+
+    Attributes
+    ----------
+    memory : list of MemoryEvent
+        In the order of time.
+    calls : dict of int to list of (start, end)
+        Per thread of the profile, the calls that `lessons_lib.callsites` marked, by start.
+    threads : dict of int to int
+        Which Python thread (by the number given in its marker) a thread of the profile is.
+    windows : dict of int to int
+        Time of each window marker, by its number.
+    functions : dict of int to str
+        Name of the function that each execution step ran.
+    function_calls : dict of int to list of (start, end, name)
+        Per thread, when a function was called from Python.
+    executed : dict of str to set of str
+        Types of kernels that ran under each graph operation's name.
+    """
+
+    memory: list[MemoryEvent] = field(default_factory=list)
+    calls: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    threads: dict[int, int] = field(default_factory=dict)
+    windows: dict[int, int] = field(default_factory=dict)
+    functions: dict[int, str] = field(default_factory=dict)
+    function_calls: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
+    executed: dict[str, set[str]] = field(default_factory=dict)
+
+
+class ProfileError(RuntimeError):
+    """The profiler could not be started, or what it wrote could not be read."""
+
+
+@functools.cache
+def _parser() -> Any:
+    """Find the profile's message type, whose place differs between TensorFlow versions."""
+    try:
+        from tensorflow.tsl.profiler.protobuf import xplane_pb2
+    except ImportError:
+        try:
+            from tensorflow.core.profiler.protobuf import xplane_pb2
+        except ImportError:
+            raise ProfileError(
+                f"TensorFlow {tf.__version__} does not bring the profile format that this version "
+                "of lessons_lib reads: use TensorFlow 2.16 to 2.21, or a newer lessons_lib"
+            ) from None
+    return xplane_pb2.XSpace
+
+
+@functools.cache
+def traceme() -> Any:
+    """Give the class that writes markers into a running profile."""
+    from tensorflow.python.profiler.internal import _pywrap_traceme
+
+    return _pywrap_traceme.TraceMe
+
+
+def mark(name: str, number: int) -> None:
+    """Write a marker with a number at the present moment on the present thread."""
+    marker = traceme()(name, number=number)
+    marker.Stop()
+
+
+class Profiler:
+    """One session of TensorFlow's profiler, from `start` to `stop` or `cancel`."""
+
+    def __init__(self) -> None:
+        self._folder: str | None = None
+
+    def start(self) -> None:
+        """Start the profiler.
+
+        Raises
+        ------
+        ProfileError
+            If another profiler runs, or no temporary folder can be written.
+        RuntimeError
+            In a forked child.
+        """
+        require_home_process()
+        _parser()
+        try:
+            self._folder = tempfile.mkdtemp(prefix="lessons_lib-")
+        except OSError as error:
+            raise ProfileError(
+                f"there is no temporary folder to record into ({error.strerror or error}): "
+                "set TMPDIR to a folder that can be written"
+            ) from None
+        # Level 2 has the memory events in every supported version (level 1 only in 2.21).
+        options = tf.profiler.experimental.ProfilerOptions(
+            host_tracer_level=2, python_tracer_level=0, device_tracer_level=0
+        )
+        try:
+            tf.profiler.experimental.start(self._folder, options=options)
+        except tf.errors.AlreadyExistsError:
+            self._remove()
+            raise ProfileError(
+                "TensorFlow's profiler is already running, started by something else, and only "
+                "one can run: stop it first with tf.profiler.experimental.stop()"
+            ) from None
+        except BaseException:
+            self._remove()
+            raise
+
+    def stop(self) -> Segment:
+        """Stop the profiler and read what it saw.
+
+        Raises
+        ------
+        ProfileError
+            If the profile could not be written or read; the profiler is off all the same.
+        """
+        folder = self._folder
+        if folder is None:
+            raise ProfileError("this profiler session was not started: call start first")
+        try:
+            try:
+                tf.profiler.experimental.stop()
+            except tf.errors.UnavailableError:
+                raise ProfileError(
+                    "something inside the block stopped TensorFlow's profiler, so the end of the "
+                    "recording is missing: remove that call of tf.profiler.experimental.stop()"
+                ) from None
+            except (tf.errors.OpError, OSError, RuntimeError) as error:
+                with contextlib.suppress(Exception):
+                    tf.profiler.experimental.stop(save=False)
+                raise ProfileError(
+                    f"TensorFlow could not write its profile to {folder} ({_first_line(error)}): "
+                    "make room there, or set TMPDIR to another folder"
+                ) from None
+            return read_profile(_profile_in(folder))
+        except BaseException:
+            with contextlib.suppress(Exception):  # nothing may stay on, whatever went wrong
+                tf.profiler.experimental.stop(save=False)
+            raise
+        finally:
+            self._remove()
+
+    def _remove(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder = None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _profile_in(folder: str) -> bytes:
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".xplane.pb"):
+                with open(os.path.join(place, name), "rb") as file:
+                    return file.read()
+    raise ProfileError(
+        "TensorFlow's profiler left no profile: make room in the temporary folder, "
+        "or set TMPDIR to another one"
+    )
+
+
+def read_profile(data: bytes) -> Segment:
+    """Read a serialised profile.
+
+    Parameters
+    ----------
+    data : bytes
+        Contents of an ``*.xplane.pb`` file.
+
+    Raises
+    ------
+    ProfileError
+        If it is truncated, or not a profile.
+    """
+    from google.protobuf.message import DecodeError
+
+    space = _parser()()
+    try:
+        space.ParseFromString(data)
+    except DecodeError:
+        raise ProfileError(
+            "TensorFlow's profile is truncated or is not a profile: record again"
+        ) from None
+    segment = Segment()
+    for plane in space.planes:
+        if plane.name == "/host:CPU":
+            _read_plane(plane, segment)
+    segment.memory.sort(key=lambda event: event.time)
+    return segment
+
+
+def _read_plane(plane: Any, segment: Segment) -> None:
+    names = {key: meta.name for key, meta in plane.event_metadata.items()}
+    stats = {key: meta.name for key, meta in plane.stat_metadata.items()}
+    calls: dict[int, str] = {}
+    wanted: dict[int, str] = {}
+    for key, name in names.items():
+        if name in (_ALLOCATION, _DEALLOCATION, CALL, THREAD, WINDOW, "FunctionRun"):
+            wanted[key] = name
+        elif name.startswith(_FUNCTION_CALL):
+            wanted[key] = _FUNCTION_CALL
+            calls[key] = name.partition(": ")[2]
+        elif ":" in name:
+            # A graph operation that ran is an event "name:Type".
+            operation, _, kernel = name.rpartition(":")
+            segment.executed.setdefault(operation, set()).add(kernel)
+    reader = _StatReader(stats)
+    for thread, line in enumerate(plane.lines):
+        base = line.timestamp_ns * 1000
+        for event in line.events:
+            kind = wanted.get(event.metadata_id)
+            if kind is None:
+                continue
+            start = base + event.offset_ps
+            match kind:
+                case "MemoryAllocation":
+                    segment.memory.append(reader.memory(event, start, thread, True))
+                case "MemoryDeallocation":
+                    segment.memory.append(reader.memory(event, start, thread, False))
+                case "lessons_lib.call":
+                    spans = segment.calls.setdefault(thread, [])
+                    spans.append((start, start + event.duration_ps))
+                case "lessons_lib.thread":
+                    segment.threads[thread] = reader.number(event, "number")
+                case "lessons_lib.window":
+                    segment.windows[reader.number(event, "number")] = start
+                case "FunctionRun":
+                    step = reader.number(event, "id")
+                    name = _caller(segment.function_calls.get(thread, ()), start)
+                    if name is not None:
+                        segment.functions[step] = name
+                case _:
+                    runs = segment.function_calls.setdefault(thread, [])
+                    end = start + event.duration_ps
+                    runs.append((start, end, calls[event.metadata_id]))
+    for spans in segment.calls.values():
+        spans.sort()
+
+
+def _caller(runs: Any, time: int) -> str | None:
+    # Events of a thread are in the order of their start, so the innermost call is the latest.
+    for start, end, name in reversed(runs):
+        if start <= time <= end:
+            return str(name)
+    return None
+
+
+class _StatReader:
+    """Reads the statistics of events, by position where that has held so far.
+
+    Looking at each statistic's number costs more than all the rest of the reading, and their
+    order is the same for all events of a kind.
+    """
+
+    def __init__(self, stats: dict[int, str]) -> None:
+        self._names = stats
+        self._keys = {name: key for key, name in stats.items()}
+        self._layouts: dict[tuple[bool, int], dict[str, int]] = {}
+
+    def number(self, event: Any, name: str) -> int:
+        key = self._keys.get(name)
+        for stat in event.stats:
+            if stat.metadata_id == key:
+                return int(self._value(stat))
+        return 0
+
+    def _value(self, stat: Any) -> Any:
+        match stat.WhichOneof("value"):
+            case "ref_value":
+                return self._names.get(stat.ref_value, "")
+            case None:
+                return 0
+            case which:
+                return getattr(stat, which)
+
+    def memory(self, event: Any, time: int, thread: int, allocates: bool) -> MemoryEvent:
+        stats = event.stats
+        shape = (allocates, len(stats))
+        layout = self._layouts.get(shape)
+        if layout is None:
+            layout = self._layouts[shape] = self._layout(stats)
+        values: list[Any] = []
+        for name in _STATS:
+            place = layout.get(name)
+            if place is None:
+                values.append(None)
+                continue
+            stat = stats[place]
+            if stat.metadata_id != self._keys[name]:
+                values = self._slowly(stats)
+                break
+            # Whole numbers are by far the most frequent, and which field they are in varies.
+            values.append(
+                stat.int64_value or stat.uint64_value or self._value(stat)
+            )
+        address, requested, reserved, in_use, allocator, step, op, kind, dtype, form = values
+        return MemoryEvent(
+            time,
+            thread,
+            allocates,
+            int(address or 0),
+            int(requested or 0),
+            int(reserved or 0),
+            int(in_use or 0),
+            str(allocator or ""),
+            int(step or 0),
+            _text(op),
+            _text(kind),
+            int(dtype or 0),
+            _text(form),
+        )
+
+    def _layout(self, stats: Any) -> dict[str, int]:
+        return {self._names.get(stat.metadata_id, ""): i for i, stat in enumerate(stats)}
+
+    def _slowly(self, stats: Any) -> list[Any]:
+        found = {self._names.get(stat.metadata_id, ""): self._value(stat) for stat in stats}
+        return [found.get(name) for name in _STATS]
+
+
+def _text(value: Any) -> str:
+    # 2.16 and 2.18 write "(null)" where nothing was known.
+    return "" if value in (None, 0, "(null)") else str(value)

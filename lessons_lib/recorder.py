@@ -1,0 +1,205 @@
+"""`record`: watch TensorFlow's memory during a block of code.
+
+One profiler session serves all open recordings, because TensorFlow allows only one.  When a
+recording inside another one ends, the session is stopped, read, and started again, so that the
+inner recording is finished at once; the outer one goes on.  What other threads do in that moment
+(about a millisecond) is missing from the outer recording, which then says so.
+
+This module holds the package's only mutable global state: the open session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import threading
+import time
+from types import TracebackType
+from typing import Final
+
+from lessons_lib import assembly, preflight, profiler, runtime
+from lessons_lib.assembly import SiteTable, Stretch
+from lessons_lib.callsites import CallLog, Watcher
+from lessons_lib.profiler import Profiler, ProfileError, Segment
+from lessons_lib.recording import Recording
+
+_INCOMPLETE: Final = (
+    "Some allocations were not reported (another thread worked while a recording inside this one "
+    "ended, or the profiler was disturbed): these bytes may be off."
+)
+
+
+class _Session:
+    """The open profiler session, the stretches read so far, and who still needs them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.open: list[record] = []
+        self.stretches: list[Stretch] = []
+        self.joints: list[float] = []
+        self.table = SiteTable()
+        self.profiler: Profiler | None = None
+        self.watcher: Watcher | None = None
+        self.marks = 0
+
+    def enter(self, recording: record) -> None:
+        with self.lock:
+            if not self.open:
+                self.stretches, self.joints, self.table = [], [], SiteTable()
+                self._start()
+            try:
+                if recording.lines and self.watcher is None:
+                    self.watcher = Watcher()
+                    self.watcher.install()
+                self.open.append(recording)
+                recording.first = len(self.joints) - 1
+                recording.begin = self.mark()
+            except BaseException:
+                self.leave(recording)
+                raise
+
+    def mark(self) -> int:
+        self.marks += 1
+        profiler.mark(profiler.WINDOW, self.marks)
+        return self.marks
+
+    def _start(self) -> None:
+        started = Profiler()
+        started.start()
+        self.profiler = started
+        # Ties the session's clock, which starts at 0, to Python's.
+        self.joints.append(time.perf_counter())
+
+    def leave(self, recording: record) -> None:
+        """Close a recording: stop, read, and start again for those that are still open."""
+        with self.lock:
+            self.open = [other for other in self.open if other is not recording]
+            last = not self.open
+            current, self.profiler = self.profiler, None
+            watcher = self.watcher
+            if last and watcher is not None:
+                watcher.remove()
+                self.watcher = None
+            segment, failure = Segment(), None
+            try:
+                if current is not None:
+                    segment = current.stop()
+            except ProfileError as error:
+                failure = error
+            finally:
+                log = watcher.take() if watcher is not None else CallLog()
+                if not last:
+                    self._start()
+            self.stretches.append(assembly.join(segment, log, self.table))
+            if failure is not None:
+                raise failure
+
+    def finish(self, recording: record, end_mark: int) -> None:
+        """Cut a closed recording out of the stretches; drop them when nobody needs them."""
+        with self.lock:
+            last = len(self.stretches) - 1
+            begin = self.stretches[recording.first].windows.get(recording.begin, 0)
+            final = self.stretches[last].windows.get(end_mark)
+            if final is None:
+                events = self.stretches[last].memory
+                final = events[-1].time if events else 0
+            store, seconds = assembly.window(
+                self.stretches, self.table, (recording.first, begin), (last, final), self.joints
+            )
+            complete = all(s.complete for s in self.stretches[recording.first :])
+            recording.settle(store, seconds, complete)
+            if not self.open:
+                self.stretches, self.joints, self.table = [], [], SiteTable()
+
+
+_session: Final = _Session()
+
+
+class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used like a function
+    """Watch every buffer that TensorFlow allocates or frees during a block.
+
+    Parameters
+    ----------
+    label : str
+        A name for the recording, shown in tables and pictures.
+    lines : bool
+        Whether eager operations are tied to source lines; this costs a microsecond or two an
+        operation.  Operations of graphs are tied to theirs when they were called in a recording
+        with lines.
+
+    Returns
+    -------
+    Recording
+        From ``with``: finished, and readable, once the block has ended, also when it raised.
+
+    Raises
+    ------
+    lessons_lib.profiler.ProfileError
+        If TensorFlow's profiler is used by something else, or no temporary folder can be written.
+
+    Notes
+    -----
+    The whole process is watched, with all its threads.  Blocks may be nested.  Not seen: memory
+    outside TensorFlow's allocator (NumPy, Python, strings' characters), among it tensors that
+    adopted a NumPy array's memory, which about one in four ``tf.constant(array)`` do.
+
+    Examples
+    --------
+    >>> with record("one matmul") as rec:
+    ...     y = x @ x
+    >>> rec.peak_bytes
+    """
+
+    def __init__(self, label: str = "", lines: bool = True) -> None:
+        if not isinstance(label, str):
+            raise TypeError(f"a recording's label is text, not {label!r}: give text, or nothing")
+        self.label = label
+        self.lines = bool(lines)
+        self.first = self.begin = 0
+        self._recording: Recording | None = None
+
+    def __enter__(self) -> Recording:
+        if self._recording is not None:
+            raise RuntimeError("this record() was used before: write a new `with ll.record():`")
+        exactness = preflight.exactness()
+        self._notes = exactness.notes
+        self._exact = exactness.exact
+        recording = Recording.open(self.label)
+        _session.enter(self)
+        self._recording = recording
+        return recording
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        end = _session.mark()
+        failure: ProfileError | None = None
+        try:
+            _session.leave(self)
+        except ProfileError as problem:
+            failure = problem
+            self._notes = (*self._notes, str(problem))
+            self._exact = False
+        _session.finish(self, end)
+        if failure is not None and error is None:
+            raise failure
+
+    def settle(self, store: assembly.BufferStore, seconds: float, complete: bool) -> None:
+        """Fill the recording in; called once by the session."""
+        assert self._recording is not None
+        notes = self._notes if complete else (*self._notes, _INCOMPLETE)
+        self._recording.close(
+            seconds=seconds,
+            buffers=store,
+            exact=self._exact and complete,
+            notes=notes,
+            versions=versions(),
+        )
+
+
+def versions() -> dict[str, str]:
+    """Give the versions that figures depend on."""
+    return {"python": platform.python_version(), "tensorflow": runtime.tf.__version__}

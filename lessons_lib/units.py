@@ -1,0 +1,95 @@
+"""Bytes as people write them: format a number of bytes, parse a size.
+
+Sizes in this package are whole bytes (``int``).  Binary units (KiB, MiB, GiB) are used for
+output, because tensor sizes are products of powers of two more often than not; decimal units
+(kB, MB, GB) are understood on input.  Nothing here rounds a number that is stored.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+KIB: Final = 2**10
+MIB: Final = 2**20
+GIB: Final = 2**30
+
+_UNITS: Final = {
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": KIB,
+    "mib": MIB,
+    "gib": GIB,
+}
+_SIZE: Final = re.compile(r"\s*(\d+(?:_\d+)*(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+
+
+def format_bytes(n: float) -> str:
+    """Write a number of bytes for people.
+
+    Parameters
+    ----------
+    n : int or float
+        Bytes; may be negative.
+
+    Returns
+    -------
+    str
+        At most three decimals, without trailing zeros: ``"4 MiB"``, ``"-1.5 KiB"``, ``"7 B"``.
+    """
+    size, unit = abs(n), "B"
+    for limit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if size >= limit:
+            size, unit = size / limit, name
+            break
+    number = f"{size:.3f}".rstrip("0").rstrip(".")
+    return f"{'-' if n < 0 and number != '0' else ''}{number} {unit}"
+
+
+def parse_bytes(size: int | str) -> int:
+    """Read a size.
+
+    Parameters
+    ----------
+    size : int or str
+        A whole number of bytes, or a number with one of B, kB, MB, GB (decimal), KiB, MiB,
+        GiB (binary).  Upper and lower case are not told apart.
+
+    Returns
+    -------
+    int
+        Bytes, at least 0; a fraction of a byte is rounded down.
+
+    Raises
+    ------
+    TypeError
+        If `size` is neither a whole number nor text.
+    ValueError
+        If the text is not a size, or the size is negative.
+
+    Examples
+    --------
+    >>> parse_bytes("1.5 MiB")
+    1572864
+    """
+    if isinstance(size, bool) or not (isinstance(size, str) or hasattr(size, "__index__")):
+        raise TypeError(
+            f"a size is a whole number of bytes or text such as '30 MiB', not {size!r}: "
+            "give one of these"
+        )
+    if not isinstance(size, str):
+        if int(size) < 0:
+            raise ValueError(f"a size cannot be negative, but {size} was given: use 0 or more bytes")
+        return int(size)
+    match = _SIZE.fullmatch(size)
+    if match is None or match[2].lower() not in _UNITS:
+        raise ValueError(
+            f"{size!r} is not a size: write a number and one of B, kB, MB, GB, KiB, MiB, GiB, "
+            "for example '30 MiB'"
+        )
+    whole, _, fraction = match[1].replace("_", "").partition(".")
+    # Whole numbers of units stay exact; only the fraction goes through floating point.
+    unit = _UNITS[match[2].lower()]
+    return int(whole) * unit + int(float(f"0.{fraction or 0}") * unit)
