@@ -1,0 +1,1 @@
+"""The project's tests; ``python -m tests`` runs all of them."""
