@@ -25,9 +25,11 @@ from lessons_lib.profiler import ProfileError
 from lessons_lib.recorder import record
 from lessons_lib.recording import Recording
 from lessons_lib.units import format_bytes, parse_bytes
+from lessons_lib.verdicts import Lesson
 
 __version__ = "0.1.0"
 __all__ = [
+    "Lesson",
     "Measurement",
     "Preflight",
     "ProcessMemory",
