@@ -143,20 +143,22 @@ def main(arguments: list[str] | None = None) -> int:
     """Run all parts, or the unit tests alone when pytest's arguments are given."""
     parser = argparse.ArgumentParser(prog="python -m tests", description=__doc__)
     parser.add_argument("--lessons-only", action="store_true", help="only run the lessons again")
+    parser.add_argument("--no-static", action="store_true", help="no linter, format and types")
     parser.add_argument("--no-browser", action="store_true", help="leave the browser tests out")
     options, rest = parser.parse_known_args(arguments)
     if rest:
         return summarise([run_pytest("unit tests", *rest)])
     steps: list[Step] = []
-    if not options.lessons_only:
-        unit = ["tests", *IN_PARALLEL, "--durations=10"]
-        unit += ["--ignore=tests/browser"] if options.no_browser else []
+    if not (options.lessons_only or options.no_static):
         steps += [
             run("linter", "ruff", "check"),
             run("format", "ruff", "format", "--check"),
             run("types", "mypy"),
-            run_pytest("unit tests", *unit),
         ]
+    if not options.lessons_only:
+        unit = ["tests", *IN_PARALLEL, "--durations=10"]
+        unit += ["--ignore=tests/browser"] if options.no_browser else []
+        steps.append(run_pytest("unit tests", *unit))
     lessons = [str(path.relative_to(ROOT)) for path in lesson_paths()]
     if lessons:
         strict, why = comparison()

@@ -93,7 +93,7 @@ def faults(path: Path) -> list[str]:
         if cell.cell_type == "code":
             problems = _code_faults(cell)
         elif cell.cell_type == "markdown":
-            problems = _text_faults(cell.source, path.parent)
+            problems = text_faults(cell.source, path.parent)
         else:
             problems = iter(())
         found += [f"cell {number}: {problem}" for problem in problems]
@@ -137,7 +137,16 @@ def _code_faults(cell: Any) -> Iterator[str]:
                     yield "a picture without alternative text (show it as an HTML image)"
 
 
-def _text_faults(source: str, folder: Path) -> Iterator[str]:
+def text_faults(source: str, folder: Path) -> Iterator[str]:
+    """List images without alternative text, and links within the project that lead nowhere.
+
+    Parameters
+    ----------
+    source : str
+        Markdown; what stands in code is passed over.
+    folder : Path
+        The folder that links are relative to.
+    """
     text = _CODE.sub("", _FENCE.sub("", source))
     for link in _LINK.finditer(text):
         if link["image"] and not link["text"].strip():

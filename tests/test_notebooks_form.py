@@ -10,7 +10,15 @@ import nbformat
 import pytest
 from nbformat import v4
 
-from tests.notebooks import MAX_CELL_LINES, METADATA, faults, lesson_paths
+from tests.notebooks import (
+    LESSONS,
+    MAX_CELL_LINES,
+    METADATA,
+    ROOT,
+    faults,
+    lesson_paths,
+    text_faults,
+)
 
 Change = Callable[[nbformat.NotebookNode], None]
 
@@ -18,6 +26,18 @@ Change = Callable[[nbformat.NotebookNode], None]
 @pytest.mark.parametrize("path", lesson_paths(), ids=lambda path: path.name)
 def test_committed_lesson_has_no_fault_of_form(path: Path) -> None:
     assert faults(path) == []
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted(ROOT.glob("*.md")), *sorted(LESSONS.rglob("*.md"))], ids=lambda path: path.name
+)
+def test_page_has_no_broken_link_and_no_silent_image(path: Path) -> None:
+    assert list(text_faults(path.read_text(encoding="utf-8"), path.parent)) == []
+
+
+def test_readme_links_to_every_lesson() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in lesson_paths() if f"(notebooks/{path.name})" not in readme] == []
 
 
 def html_output(markup: str) -> nbformat.NotebookNode:
