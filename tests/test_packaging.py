@@ -49,13 +49,18 @@ needs_installation = pytest.mark.skipif(
 )
 
 
-def test_list_of_packages_is_that_of_the_folders() -> None:
-    folders = {
-        ".".join(path.parent.relative_to(ROOT).parts)
-        for path in (ROOT / "lessons_lib").rglob("__init__.py")
-    }
-    folders = (folders - {"lessons_lib.pytest_plugin"}) | {PLUGIN}
-    assert set(PROJECT["tool"]["setuptools"]["packages"]) == folders
+def folders_left_out(package: Path) -> list[str]:
+    """List the folders with modules that an installation would leave out."""
+    folders = {path.parent for path in package.rglob("*.py")}
+    return sorted(str(path) for path in folders if not (path / "__init__.py").exists())
+
+
+def test_every_folder_of_modules_is_installed(tmp_path: Path) -> None:
+    assert folders_left_out(ROOT / "lessons_lib") == []
+    (tmp_path / "forgotten").mkdir()
+    (tmp_path / "forgotten" / "module.py").touch()
+    (tmp_path / "__init__.py").touch()
+    assert folders_left_out(tmp_path) == [str(tmp_path / "forgotten")]
 
 
 def test_installing_the_package_brings_no_tensorflow() -> None:
