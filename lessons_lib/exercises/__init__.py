@@ -1,0 +1,28 @@
+"""Exercises graded in bytes: one module for each lesson.
+
+::
+
+    from lessons_lib.exercises import loops
+
+    loops.q1.check(my_function)
+    loops.q1.hint()
+    loops.q1.solution()
+
+An answer is right when it gives the right value and keeps its promise: a peak, bytes kept, bytes
+allocated, traces, operations, or growth.  See `lessons_lib.exercises.core.Exercise`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: The modules, by the number of the lesson that they belong to.
+LESSONS: Final = {
+    "01": "measure_memory",
+    "02": "eager_and_graph",
+    "03": "loops",
+    "04": "tracing",
+    "05": "growth",
+    "06": "state",
+    "07": "capstone",
+}
