@@ -209,8 +209,11 @@ def _read(target: Path) -> tuple[Document, bool]:
         text = target.read_text(encoding="utf-8")
     except FileNotFoundError:
         return _empty(), True
-    except (OSError, UnicodeDecodeError):
+    except UnicodeDecodeError:
         text = ""
+    except OSError as error:
+        _say(f"The progress file {target} can't be read ({error.strerror}): it is left as it is.")
+        return _empty(), False
     document = _parsed(text)
     if document is not None and isinstance(document.get("version"), int):
         newer = document["version"] > VERSION

@@ -14,7 +14,11 @@ allocated, traces, operations, or growth.  See `lessons_lib.exercises.core.Exerc
 
 from __future__ import annotations
 
-from typing import Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lessons_lib.exercises.core import Exercise
 
 #: The modules, by the number of the lesson that they belong to.
 LESSONS: Final = {
@@ -26,3 +30,14 @@ LESSONS: Final = {
     "06": "state",
     "07": "capstone",
 }
+
+
+def exercises(module: str) -> tuple[Exercise, ...]:
+    """Give a lesson's exercises, by the name of their module (``"loops"``)."""
+    found: tuple[Exercise, ...] = import_module(f"{__name__}.{module}").EXERCISES
+    return found
+
+
+def count(module: str) -> int:
+    """Count a lesson's exercises."""
+    return len(exercises(module))

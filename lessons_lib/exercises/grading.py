@@ -137,7 +137,9 @@ def _judge(
             return outcome(Status.REFUSED, message, **rest)
     if not first.kept:
         blame = _blame(weighed, first.quantity) if _is_users(answer) else None
-        return outcome(Status.OVER_BUDGET, _excess(first, weighed, sizes, blame), blame=blame, **rest)
+        return outcome(
+            Status.OVER_BUDGET, _excess(first, weighed, sizes, blame), blame=blame, **rest
+        )
     message = f"Right, and within the budget with {sizes}."
     if answer is exercise.solution_code:
         message += " This is the reference solution."
@@ -327,6 +329,4 @@ def _crash(error: BaseException) -> _Verdict:
     text = text if len(text) <= 200 else text[:199] + "…"
     where = f" at {line.described}" if line is not None else ""
     said = f": {text}" if text else ""
-    return _Verdict(
-        Status.WRONG_VALUE, f"It raised {type(error).__name__}{said}{where}.", line
-    )
+    return _Verdict(Status.WRONG_VALUE, f"It raised {type(error).__name__}{said}{where}.", line)

@@ -231,7 +231,9 @@ q3 = Exercise(
         "Run the first n - 1 steps before the `with tf.GradientTape()`.",
     ),
     wrong=(
-        WrongAnswer("stop_gradient in a recorded loop", _last_step_gradient_wrong_stop, Status.OVER_BUDGET),
+        WrongAnswer(
+            "stop_gradient in a recorded loop", _last_step_gradient_wrong_stop, Status.OVER_BUDGET
+        ),
         WrongAnswer("differentiates all steps", _last_step_gradient_wrong_all, Status.WRONG_VALUE),
     ),
 )
@@ -385,8 +387,10 @@ q5 = Exercise(
     promises=(
         Promise(
             Quantity.PEAK,
-            lambda size: (3 * math.isqrt(size["n"]) + 4) * _s(size)
-            + (math.isqrt(size["n"]) + 6) * floats(size["width"], size["width"]),
+            lambda size: (
+                (3 * math.isqrt(size["n"]) + 4) * _s(size)
+                + (math.isqrt(size["n"]) + 6) * floats(size["width"], size["width"])
+            ),
             floor=_s,
             why="3 √n + 4 states and √n + 6 weights",
         ),
@@ -401,7 +405,9 @@ q5 = Exercise(
     ),
     wrong=(
         WrongAnswer("one tape around the loop", _chain_gradient_wrong_plain, Status.OVER_BUDGET),
-        WrongAnswer("the whole loop as one block", _chain_gradient_wrong_one_block, Status.OVER_BUDGET),
+        WrongAnswer(
+            "the whole loop as one block", _chain_gradient_wrong_one_block, Status.OVER_BUDGET
+        ),
         WrongAnswer("only the last step", _chain_gradient_wrong_stop, Status.WRONG_VALUE),
     ),
 )

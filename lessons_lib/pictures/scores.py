@@ -99,7 +99,9 @@ def _draw_bars(result: Result, figure: Figure, ax: Axes | None, heading: str) ->
         for place, (name, value, colour) in enumerate(bars):
             if name == "budget":
                 # A limit is a line to stay under, not an amount.
-                ax.barh(place, value, height=0.62, facecolor="none", edgecolor=colour, linewidth=1.6)
+                ax.barh(
+                    place, value, height=0.62, facecolor="none", edgecolor=colour, linewidth=1.6
+                )
             else:
                 ax.barh(place, value, height=0.62, color=colour)
             text = figure.quantity.format(value)

@@ -1,0 +1,27 @@
+"""Questions about mechanism, one module for each lesson; see `lessons_lib.quiz` for showing them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from lessons_lib.quizzes.parts import Question
+
+#: Lessons that have a quiz, by the name of their module of exercises.
+LESSONS: Final = (
+    "measure_memory",
+    "eager_and_graph",
+    "loops",
+    "tracing",
+    "growth",
+    "state",
+    "capstone",
+)
+
+
+def questions(lesson: str) -> tuple[Question, ...]:
+    """Give a lesson's questions; none when it has no quiz."""
+    if lesson not in LESSONS:
+        return ()
+    found: tuple[Question, ...] = import_module(f"{__name__}.{lesson}").QUESTIONS
+    return found
