@@ -33,14 +33,20 @@ class Origin:
 
     Attributes
     ----------
-    op : tf.Operation
-        The operation in the user's graph.
+    path : tuple of tf.Operation
+        The operation in the user's graph, last; before it the calls, loops and branches that it
+        is in, outermost first.
     forward : tf.Operation or None
         For a gradient: the operation it belongs to.
     """
 
-    op: Any
+    path: tuple[Any, ...]
     forward: Any = None
+
+    @property
+    def op(self) -> Any:
+        """The operation itself."""
+        return self.path[-1]
 
     @property
     def line(self) -> Line | None:
@@ -71,8 +77,8 @@ class Resolver:
     def find(self, name: str) -> Origin | None:
         """Follow a name of the running graph to its operation, or give None."""
         if name not in self._known:
-            op = _follow(self.graph, name, depth=0)
-            self._known[name] = None if op is None else Origin(op, _forward(op))
+            path = _follow(self.graph, name, depth=0)
+            self._known[name] = None if path is None else Origin(path, _forward(path[-1]))
         return self._known[name]
 
 
@@ -115,11 +121,11 @@ def _operation(graph: Any, name: str) -> Any:
         return None
 
 
-def _follow(graph: Any, name: str, depth: int) -> Any:
+def _follow(graph: Any, name: str, depth: int) -> tuple[Any, ...] | None:
     if depth > 40:  # deeper than any real nesting; recursion in a graph cannot be followed
         return None
     if (op := _operation(graph, name)) is not None:
-        return op
+        return (op,)
     # The longest operation name that is a prefix is the call that was inlined.
     parts = name.split("/")
     for end in range(len(parts) - 1, 0, -1):
@@ -128,7 +134,7 @@ def _follow(graph: Any, name: str, depth: int) -> Any:
             continue
         found = _enter(graph, caller, "/".join(parts[end:]), depth)
         if found is not None:
-            return found
+            return (caller, *found)
     original = _original_name(name)
     return None if original is None else _follow(graph, original, depth + 1)
 
@@ -141,7 +147,7 @@ def _original_name(name: str) -> str | None:
     return None
 
 
-def _enter(graph: Any, caller: Any, rest: str, depth: int) -> Any:
+def _enter(graph: Any, caller: Any, rest: str, depth: int) -> tuple[Any, ...] | None:
     match = _BRANCH.fullmatch(rest)
     if match is None:
         inner = _function_graph(graph, caller, ("f",))

@@ -317,76 +317,66 @@ def _caller(runs: Any, time: int) -> str | None:
 class _StatReader:
     """Reads the statistics of events, by position where that has held so far.
 
-    Looking at each statistic's number costs more than all the rest of the reading, and their
+    Looking at every statistic's number costs more than all the rest of the reading, and their
     order is the same for all events of a kind.
     """
 
     def __init__(self, stats: dict[int, str]) -> None:
-        self._names = stats
-        self._keys = {name: key for key, name in stats.items()}
-        self._layouts: dict[tuple[bool, int], dict[str, int]] = {}
+        self._names = {key: _text(name) for key, name in stats.items()}
+        self._address = next((key for key, name in stats.items() if name == "addr"), None)
+        self._stats = stats
+        self._layouts: dict[tuple[bool, int], list[int]] = {}
 
     def number(self, event: Any, name: str) -> int:
-        key = self._keys.get(name)
         for stat in event.stats:
-            if stat.metadata_id == key:
-                return int(self._value(stat))
+            if self._stats.get(stat.metadata_id) == name:
+                return int(stat.int64_value or stat.uint64_value)
         return 0
-
-    def _value(self, stat: Any) -> Any:
-        match stat.WhichOneof("value"):
-            case "ref_value":
-                return self._names.get(stat.ref_value, "")
-            case None:
-                return 0
-            case which:
-                return getattr(stat, which)
 
     def memory(self, event: Any, time: int, thread: int, allocates: bool) -> MemoryEvent:
         stats = event.stats
-        shape = (allocates, len(stats))
-        layout = self._layouts.get(shape)
-        if layout is None:
-            layout = self._layouts[shape] = self._layout(stats)
-        values: list[Any] = []
-        for name in _STATS:
-            place = layout.get(name)
-            if place is None:
-                values.append(None)
-                continue
-            stat = stats[place]
-            if stat.metadata_id != self._keys[name]:
-                values = self._slowly(stats)
-                break
-            # Whole numbers are by far the most frequent, and which field they are in varies.
-            values.append(
-                stat.int64_value or stat.uint64_value or self._value(stat)
-            )
-        address, requested, reserved, in_use, allocator, step, op, kind, dtype, form = values
+        form = (allocates, len(stats))
+        places = self._layouts.get(form)
+        if places is None or stats[places[0]].metadata_id != self._address:
+            places = self._layouts[form] = self._layout(stats)
+        numbers = [
+            (stat.int64_value or stat.uint64_value) for stat in map(stats.__getitem__, places[:4])
+        ]
+        allocator = self._word(stats[places[4]])
+        if not allocates:
+            return MemoryEvent(time, thread, False, *numbers, allocator, 0, "", "", 0, "")
+        step, op, kind, dtype, shape = (
+            None if place < 0 else stats[place] for place in places[5:]
+        )
         return MemoryEvent(
             time,
             thread,
-            allocates,
-            int(address or 0),
-            int(requested or 0),
-            int(reserved or 0),
-            int(in_use or 0),
-            str(allocator or ""),
-            int(step or 0),
-            _text(op),
-            _text(kind),
-            int(dtype or 0),
-            _text(form),
+            True,
+            *numbers,
+            allocator,
+            0 if step is None else step.int64_value or step.uint64_value,
+            self._word(op),
+            self._word(kind),
+            0 if dtype is None else dtype.int64_value or dtype.uint64_value,
+            self._word(shape),
         )
 
-    def _layout(self, stats: Any) -> dict[str, int]:
-        return {self._names.get(stat.metadata_id, ""): i for i, stat in enumerate(stats)}
+    def _word(self, stat: Any) -> str:
+        if stat is None:
+            return ""
+        reference = stat.ref_value
+        return self._names.get(reference, "") if reference else _text(stat.str_value)
 
-    def _slowly(self, stats: Any) -> list[Any]:
-        found = {self._names.get(stat.metadata_id, ""): self._value(stat) for stat in stats}
-        return [found.get(name) for name in _STATS]
+    def _layout(self, stats: Any) -> list[int]:
+        found = {self._stats.get(stat.metadata_id): i for i, stat in enumerate(stats)}
+        if missing := [name for name in _STATS[:5] if name not in found]:
+            raise ProfileError(
+                f"TensorFlow {tf.__version__} writes memory events without {missing[0]}, which "
+                "this version of lessons_lib cannot read: use TensorFlow 2.16 to 2.21"
+            )
+        return [found.get(name, -1) for name in _STATS]
 
 
-def _text(value: Any) -> str:
+def _text(value: str) -> str:
     # 2.16 and 2.18 write "(null)" where nothing was known.
-    return "" if value in (None, 0, "(null)") else str(value)
+    return "" if value == "(null)" else value

@@ -53,7 +53,9 @@ class _Session:
                     self.watcher.install()
                 self.open.append(recording)
                 recording.first = len(self.joints) - 1
+                before = time.perf_counter()
                 recording.begin = self.mark()
+                recording.started_at = (before + time.perf_counter()) / 2
             except BaseException:
                 self.leave(recording)
                 raise
@@ -156,6 +158,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         self.label = label
         self.lines = bool(lines)
         self.first = self.begin = 0
+        self.started_at = 0.0
         self._recording: Recording | None = None
 
     def __enter__(self) -> Recording:
@@ -197,6 +200,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
             exact=self._exact and complete,
             notes=notes,
             versions=versions(),
+            started_at=self.started_at,
         )
 
 

@@ -138,6 +138,8 @@ class Recording(Result):
         What a reader must know about this recording, in sentences.
     versions : dict of str to str
         Versions of what it was made with.
+    started_at : float
+        Python's ``time.perf_counter()`` at the start of the block; 0 when loaded from a file.
     """
 
     label: str = ""
@@ -146,6 +148,7 @@ class Recording(Result):
     exact: bool = True
     notes: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict, compare=False)
+    started_at: float = field(default=0.0, compare=False)
 
     @classmethod
     def open(cls, label: str) -> Recording:

@@ -10,6 +10,7 @@ These two environment variables are the only global settings that the package le
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import tempfile
@@ -62,8 +63,17 @@ def held_back_stderr() -> Iterator[None]:
             raise
         finally:
             sys.stderr.flush()
+            _hand_back(sys.stderr, python_stream)
             sys.stderr = python_stream
             os.dup2(original, 2)
+
+
+def _hand_back(stand_in: Any, stream: Any) -> None:
+    """Give loggers that were made meanwhile the real stream: the stand-in is about to close."""
+    for name in ("", "absl", "tensorflow"):
+        for handler in logging.getLogger(name).handlers:
+            if getattr(handler, "stream", None) is stand_in is not stream:
+                handler.setStream(stream)  # type: ignore[attr-defined]
 
 
 def _writes_to_descriptor_2(stream: Any) -> bool:
