@@ -1,0 +1,22 @@
+"""`training_memory`: a Keras model's training step, by category over time.
+
+``stages`` notes which operations belong to which layer and to the forward pass, the backward pass
+and the update; ``categories`` gives every buffer its category by that; ``batch`` answers how large
+a batch fits; ``report`` holds the result; ``run`` puts them together.
+"""
+
+from __future__ import annotations
+
+from lessons_lib.training.batch import BatchEstimate, largest_batch
+from lessons_lib.training.report import Category, LayerBytes, Phase, TrainingMemory
+from lessons_lib.training.run import training_memory
+
+__all__ = [
+    "BatchEstimate",
+    "Category",
+    "LayerBytes",
+    "Phase",
+    "TrainingMemory",
+    "largest_batch",
+    "training_memory",
+]
