@@ -8,6 +8,7 @@ linear in the number of events.
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,6 +24,8 @@ from lessons_lib.source import Line
 
 #: Allocator through which every tensor passes once the BFC setting is on.
 _POOL: Final = "bfc_cpu_allocator_for_gpu"
+#: How the runtime names the gradient of a whole function.
+_BACKWARD: Final = "__inference___backward"
 PICOSECOND: Final = 1e-12
 
 
@@ -40,12 +43,15 @@ class Stretch:
         Time of each window marker, in picoseconds of this session.
     complete : bool
         False when the allocator's own count shows that events are missing.
+    levels : (int, int) or None
+        What the allocator counted as in use, before and after; None when it told nothing.
     """
 
     memory: list[MemoryEvent]
     sites: list[int]
     windows: dict[int, int]
     complete: bool
+    levels: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -115,10 +121,13 @@ class _Namer:
         function = self._segment.functions.get(event.step) if event.step else None
         if function is None and event.op.startswith("__inference"):
             function = event.op
-        key = (event.op, event.shape, event.dtype, event.kind, function, call)
+        started = None
+        if function is not None and function.startswith(_BACKWARD):
+            started = self._started(event)
+        key = (event.op, event.shape, event.dtype, event.kind, function, call, started)
         number = self._cache.get(key)
         if number is None:
-            site = self._describe(event, function, call)
+            site = self._describe(event, function, call, started)
             number = self._cache[key] = self._table.number(site)
         return number
 
@@ -139,7 +148,9 @@ class _Namer:
             line = self._lines[place] = place.line()
         return line
 
-    def _describe(self, event: MemoryEvent, function: str | None, call: Call | None) -> Site:
+    def _describe(
+        self, event: MemoryEvent, function: str | None, call: Call | None, started: Call | None
+    ) -> Site:
         shape, dtype = _shape(event.shape), _dtype(event.dtype)
         kind = event.kind or None
         if function is not None:
@@ -150,7 +161,7 @@ class _Namer:
                     line=self._definition(function),
                     function=_readable(function),
                 )
-            return self._describe_graph(event, function, shape, dtype)
+            return self._describe_graph(event, function, shape, dtype, started)
         kernels = self._segment.executed.get(event.op, set())
         if call is None and kernels:  # a graph that was not called from Python, such as tf.data's
             op = graphs.kernel_type(next(iter(kernels))) if len(kernels) == 1 else None
@@ -167,6 +178,7 @@ class _Namer:
         function: str,
         shape: tuple[int, ...] | None,
         dtype: str | None,
+        started: Call | None,
     ) -> Site:
         resolver = self._resolver(function)
         origin = resolver.find(event.op) if resolver is not None else None
@@ -180,8 +192,7 @@ class _Namer:
             if (chain := graphs.fused_operations(origin.op, op)) is not None:
                 op, fused = chain
             line, forward_line = origin.line, origin.forward_line
-            if function.startswith("__inference___backward"):
-                line = self._called_from(event) or line
+            line = self._line(started) or line
         return Site(
             op=op,
             name=event.op or None,
@@ -194,18 +205,14 @@ class _Namer:
             fused=fused,
         )
 
-    def _called_from(self, event: MemoryEvent) -> Line | None:
-        # The gradient of a whole function runs as a function of its own, called by the tape.
-        lines = {
-            self._line(self._calls[thread][i])
-            for thread, runs in self._segment.function_calls.items()
-            if thread in self._calls
-            for start, end, name in runs
-            if start <= event.time <= end
-            and name == self._segment.functions.get(event.step)
-            and (i := self._spans[thread].at(start)) >= 0
-        }
-        return next(iter(lines)) if len(lines) == 1 else None
+    def _started(self, event: MemoryEvent) -> Call | None:
+        # The gradient of a whole function runs as a function of its own, called by the tape: its
+        # threads are others, but its step tells which call it was.
+        thread, time = self._segment.started.get(event.step, (-1, 0))
+        if thread not in self._calls:
+            return None
+        i = self._spans[thread].at(time)
+        return None if i < 0 else self._calls[thread][i]
 
     def _resolver(self, function: str) -> graphs.Resolver | None:
         if function not in self._resolvers:
@@ -252,16 +259,25 @@ def join(segment: Segment, log: CallLog, table: SiteTable) -> Stretch:
     """Describe every allocation of a segment; the log's graphs are not needed afterwards."""
     namer = _Namer(segment, log, table)
     sites = [namer.site(event) if event.allocates else -1 for event in segment.memory]
-    return Stretch(segment.memory, sites, segment.windows, _is_complete(segment.memory))
+    levels, complete = _levels(segment.memory)
+    return Stretch(segment.memory, sites, segment.windows, complete, levels)
 
 
-def _is_complete(memory: Sequence[MemoryEvent]) -> bool:
-    """Check the events against the allocator's own count of what is in use."""
+def _levels(memory: Sequence[MemoryEvent]) -> tuple[tuple[int, int] | None, bool]:
+    """Read the allocator's own count of what is in use, and check the events against it."""
     pool = [event for event in memory if event.allocator == _POOL]
-    if len(pool) < 2:
-        return True
-    moved = sum(event.reserved if event.allocates else -event.reserved for event in pool[1:])
-    return pool[-1].in_use - pool[0].in_use == moved
+    if not pool:
+        return None, True
+    moves = [event.reserved if event.allocates else -event.reserved for event in pool]
+    before, after = pool[0].in_use - moves[0], pool[-1].in_use
+    return (before, after), after - before == sum(moves)
+
+
+def is_complete(stretches: Sequence[Stretch]) -> bool:
+    """Tell whether no event is missing from a run of stretches, nor from between them."""
+    levels = [stretch.levels for stretch in stretches if stretch.levels is not None]
+    joined = all(a[1] == b[0] for a, b in itertools.pairwise(levels))
+    return joined and all(stretch.complete for stretch in stretches)
 
 
 @dataclass(slots=True)

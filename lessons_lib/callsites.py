@@ -13,6 +13,7 @@ so while a recording runs.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -30,6 +31,8 @@ from lessons_lib.source import Line, is_user_file, line_of, number_in_code
 
 FAST: Final = "TFE_Py_FastPathExecute"
 _EXECUTE: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
+#: TensorFlow's own Python files.
+_TENSORFLOW: Final = os.path.join(os.path.dirname(tf.__file__), "")
 
 
 class Place(NamedTuple):
@@ -52,8 +55,9 @@ class Call(NamedTuple):
 
 
 class _Forward(NamedTuple):
-    """An eager operation under a tape: where it was called, and the tensors it took."""
+    """An eager operation under a tape: its type, where it was called, the tensors it took."""
 
+    op: str
     place: Place | None
     inputs: tuple[int, ...]
 
@@ -67,8 +71,9 @@ class _Made:
 
     by_output: dict[int, _Forward] = field(default_factory=dict)
     by_input: dict[tuple[str, int], _Forward | None] = field(default_factory=dict)
-    # Which forward tensor a gradient belongs to, as far as the backward pass has come.
-    chain: dict[int, int] = field(default_factory=dict)
+    # Which forward tensors a gradient belongs to, as far as the backward pass has come.  There
+    # are several where an operation hands on the gradient that it got, as an addition does.
+    chain: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -188,13 +193,13 @@ class Watcher:
         if not name.startswith("__") or name in self.log.graphs:
             return
         graph = definition = None
-        for _ in range(24):
-            if frame is None or (graph is not None and definition is not None):
+        # Only TensorFlow's own frames: looking at a frame's variables can keep them alive until
+        # the frame ends, and in the user's frames that would change what is measured.
+        while frame is not None and frame.f_code.co_filename.startswith(_TENSORFLOW):
+            if graph is not None and definition is not None:
                 break
             owner = frame.f_locals.get("self")
-            if graph is None and getattr(owner, "name", None) == args[2]:
-                graph = getattr(owner, "_cached_graph", None)
-            elif graph is None and getattr(owner, "name", None) == name.encode():
+            if graph is None and getattr(owner, "name", None) in (args[2], name.encode()):
                 graph = getattr(owner, "_cached_graph", None)
             code = getattr(getattr(owner, "_python_function", None), "__code__", None)
             if definition is None and code is not None:
@@ -207,7 +212,7 @@ class Watcher:
     def _note_tensors(self, place: Place | None, args: tuple[Any, ...], result: Any) -> None:
         made = self._made
         inputs = tuple(_number(value) for value in args[3:])
-        forward = _Forward(place, inputs)
+        forward = _Forward(args[1], place, inputs)
         for tensor in result if isinstance(result, list) else (result,):
             number = _number(tensor)
             if number >= 0:
@@ -220,27 +225,42 @@ class Watcher:
     def _note_sum(self, grads: Any, result: Any) -> None:
         # A tensor that was used several times gets the sum of its gradients.
         chain = self._made.chain
-        of = {chain.get(_number(grad), -1) for grad in grads} if chain else set()
-        if len(of) == 1 and (tensor := of.pop()) >= 0:
-            chain[_number(result)] = tensor
+        of = {chain.get(_number(grad), ()) for grad in grads} if chain else set()
+        if len(of) == 1 and (tensors := of.pop()):
+            chain[_number(result)] = tensors
 
     def forward_of(self, op: str, inputs: Any, outputs: Any, grads: Any) -> _Forward | None:
         """Find the forward operation of a gradient that is about to be computed."""
         made = self._made
-        candidates = [_number(tensor) for tensor in outputs or ()]
-        candidates += [made.chain.get(_number(grad), -1) for grad in grads or ()]
-        for number in candidates:
-            if number in made.by_output:
-                return made.by_output[number]
-        first = _number(inputs[0]) if inputs else -1
-        return made.by_input.get((op, first))
+        for tensor in outputs or ():
+            if (found := made.by_output.get(_number(tensor))) is not None:
+                return found
+        numbers = {n for grad in grads or () for n in made.chain.get(_number(grad), ())}
+        taken = [_number(tensor) for tensor in inputs or ()]
+        candidates = {
+            id(found): found
+            for n in numbers
+            if (found := made.by_output.get(n)) is not None and _may_be(found, op, taken)
+        }
+        if len(candidates) == 1:
+            return next(iter(candidates.values()))
+        return made.by_input.get((op, taken[0])) if taken else None
 
     def note_chain(self, forward: _Forward, grads: Any) -> None:
-        """Remember which forward tensor each of an operation's gradients belongs to."""
+        """Remember which forward tensors each of an operation's gradients belongs to."""
+        chain = self._made.chain
         grads = grads if isinstance(grads, (list, tuple)) else (grads,)
         for tensor, grad in zip(forward.inputs, grads, strict=False):
             if tensor >= 0 and (number := _number(grad)) >= 0:
-                self._made.chain[number] = tensor
+                chain[number] = (*chain.get(number, ()), tensor)
+
+
+def _may_be(forward: _Forward, op: str, taken: list[int]) -> bool:
+    """Tell whether an operation has the type and the inputs that a gradient is computed for."""
+    known = zip(forward.inputs, taken, strict=False)
+    return forward.op == op and all(
+        mine == theirs for mine, theirs in known if min(mine, theirs) >= 0
+    )
 
 
 def _number(tensor: Any) -> int:

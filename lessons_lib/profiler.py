@@ -82,6 +82,8 @@ class Segment:
         Time of each window marker, by its number.
     functions : dict of int to str
         Name of the function that each execution step ran.
+    started : dict of int to (int, int)
+        Thread that started each such step, and when.
     function_calls : dict of int to list of (start, end, name)
         Per thread, when a function was called from Python.
     executed : dict of str to set of str
@@ -93,6 +95,7 @@ class Segment:
     threads: dict[int, int] = field(default_factory=dict)
     windows: dict[int, int] = field(default_factory=dict)
     functions: dict[int, str] = field(default_factory=dict)
+    started: dict[int, tuple[int, int]] = field(default_factory=dict)
     function_calls: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
     executed: dict[str, set[str]] = field(default_factory=dict)
 
@@ -136,6 +139,7 @@ class Profiler:
 
     def __init__(self) -> None:
         self._folder: str | None = None
+        self._session: Any = None
 
     def start(self) -> None:
         """Start the profiler.
@@ -160,16 +164,18 @@ class Profiler:
         options = tf.profiler.experimental.ProfilerOptions(
             host_tracer_level=2, python_tracer_level=0, device_tracer_level=0
         )
+        before = _running()
         try:
             tf.profiler.experimental.start(self._folder, options=options)
+            self._session = _running()
         except tf.errors.AlreadyExistsError:
-            self._remove()
+            self._cancel(before)
             raise ProfileError(
                 "TensorFlow's profiler is already running, started by something else, and only "
                 "one can run: stop it first with tf.profiler.experimental.stop()"
             ) from None
         except BaseException:
-            self._remove()
+            self._cancel(before)
             raise
 
     def stop(self) -> Segment:
@@ -184,32 +190,43 @@ class Profiler:
         if folder is None:
             raise ProfileError("this profiler session was not started: call start first")
         try:
-            try:
-                tf.profiler.experimental.stop()
-            except tf.errors.UnavailableError:
+            if _running() is not self._session:
                 raise ProfileError(
                     "something inside the block stopped TensorFlow's profiler, so the end of the "
                     "recording is missing: remove that call of tf.profiler.experimental.stop()"
-                ) from None
+                )
+            try:
+                tf.profiler.experimental.stop()
             except (tf.errors.OpError, OSError, RuntimeError) as error:
-                with contextlib.suppress(Exception):
-                    tf.profiler.experimental.stop(save=False)
                 raise ProfileError(
                     f"TensorFlow could not write its profile to {folder} ({_first_line(error)}): "
                     "make room there, or set TMPDIR to another folder"
                 ) from None
             return read_profile(_profile_in(folder))
-        except BaseException:
-            with contextlib.suppress(Exception):  # nothing may stay on, whatever went wrong
-                tf.profiler.experimental.stop(save=False)
-            raise
         finally:
-            self._remove()
+            self._cancel(None)
+
+    def _cancel(self, before: Any) -> None:
+        """Leave nothing on and nothing behind; a session of someone else's goes on."""
+        running = _running()
+        # When another session is found too late, TensorFlow keeps the new one in its books.
+        if running is not None and running is not before and self._session in (None, running):
+            with contextlib.suppress(Exception):
+                tf.profiler.experimental.stop(save=False)
+        self._session = None
+        self._remove()
 
     def _remove(self) -> None:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = None
+
+
+def _running() -> Any:
+    """Give TensorFlow's own object for the profiler session that runs, or None."""
+    from tensorflow.python.profiler import profiler_v2
+
+    return profiler_v2._profiler
 
 
 def _first_line(error: BaseException) -> str:
@@ -298,6 +315,7 @@ def _read_plane(plane: Any, segment: Segment) -> None:
                     name = _caller(segment.function_calls.get(thread, ()), start)
                     if name is not None:
                         segment.functions[step] = name
+                        segment.started[step] = (thread, start)
                 case _:
                     runs = segment.function_calls.setdefault(thread, [])
                     end = start + event.duration_ps
@@ -345,9 +363,7 @@ class _StatReader:
         allocator = self._word(stats[places[4]])
         if not allocates:
             return MemoryEvent(time, thread, False, *numbers, allocator, 0, "", "", 0, "")
-        step, op, kind, dtype, shape = (
-            None if place < 0 else stats[place] for place in places[5:]
-        )
+        step, op, kind, dtype, shape = (None if place < 0 else stats[place] for place in places[5:])
         return MemoryEvent(
             time,
             thread,

@@ -11,6 +11,7 @@ This module holds the package's only mutable global state: the open session.
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 import threading
 import time
@@ -19,8 +20,10 @@ from typing import Final
 
 from lessons_lib import assembly, preflight, profiler, runtime
 from lessons_lib.assembly import SiteTable, Stretch
+from lessons_lib.buffers import BufferStore
 from lessons_lib.callsites import CallLog, Watcher
-from lessons_lib.profiler import Profiler, ProfileError, Segment
+from lessons_lib.interrupts import Held
+from lessons_lib.profiler import ProfileError, Profiler, Segment
 from lessons_lib.recording import Recording
 
 _INCOMPLETE: Final = (
@@ -30,7 +33,10 @@ _INCOMPLETE: Final = (
 
 
 class _Session:
-    """The open profiler session, the stretches read so far, and who still needs them."""
+    """The open profiler session, the stretches read so far, and who still needs them.
+
+    Its methods are called with `lock` held.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -40,25 +46,25 @@ class _Session:
         self.table = SiteTable()
         self.profiler: Profiler | None = None
         self.watcher: Watcher | None = None
+        #: Why the profiler could not be started again for recordings that are still open.
+        self.failure: ProfileError | None = None
         self.marks = 0
 
     def enter(self, recording: record) -> None:
-        with self.lock:
-            if not self.open:
-                self.stretches, self.joints, self.table = [], [], SiteTable()
-                self._start()
-            try:
-                if recording.lines and self.watcher is None:
-                    self.watcher = Watcher()
-                    self.watcher.install()
-                self.open.append(recording)
-                recording.first = len(self.joints) - 1
-                before = time.perf_counter()
-                recording.begin = self.mark()
-                recording.started_at = (before + time.perf_counter()) / 2
-            except BaseException:
-                self.leave(recording)
-                raise
+        if not self.open:
+            self.stretches, self.joints, self.table = [], [], SiteTable()
+            self.failure = None
+            self._start()
+        elif self.failure is not None:
+            raise self.failure
+        self.open.append(recording)
+        if recording.lines and self.watcher is None:
+            self.watcher = Watcher()
+            self.watcher.install()
+        recording.first = len(self.joints) - 1
+        before = time.perf_counter()
+        recording.begin = self.mark()
+        recording.started_at = (before + time.perf_counter()) / 2
 
     def mark(self) -> int:
         self.marks += 1
@@ -73,45 +79,59 @@ class _Session:
         self.joints.append(time.perf_counter())
 
     def leave(self, recording: record) -> None:
-        """Close a recording: stop, read, and start again for those that are still open."""
-        with self.lock:
-            self.open = [other for other in self.open if other is not recording]
-            last = not self.open
-            current, self.profiler = self.profiler, None
-            watcher = self.watcher
-            if last and watcher is not None:
-                watcher.remove()
-                self.watcher = None
-            segment, failure = Segment(), None
-            try:
-                if current is not None:
-                    segment = current.stop()
-            except ProfileError as error:
-                failure = error
-            finally:
-                log = watcher.take() if watcher is not None else CallLog()
-                if not last:
-                    self._start()
-            self.stretches.append(assembly.join(segment, log, self.table))
-            if failure is not None:
-                raise failure
+        """Close a recording: stop, read, and start again for those that are still open.
+
+        Raises
+        ------
+        ProfileError
+            If the end of the recording is missing; it can be finished all the same.
+        """
+        self.open = [other for other in self.open if other is not recording]
+        last = not self.open
+        current, self.profiler = self.profiler, None
+        watcher, failure = self.watcher, self.failure
+        segment, log = Segment(), CallLog()
+        try:
+            if current is not None:
+                segment = current.stop()
+        except ProfileError as error:
+            failure = error
+        finally:
+            if watcher is not None:
+                log = watcher.take()
+                if last:
+                    watcher.remove()
+                    self.watcher = None
+            if not last:
+                self._start_again()
+        stretch = assembly.join(segment, log, self.table)
+        stretch.complete = stretch.complete and failure is None
+        self.stretches.append(stretch)
+        if failure is not None:
+            raise failure
+
+    def _start_again(self) -> None:
+        try:
+            self._start()
+        except ProfileError as error:
+            # The recording that ends now is whole; those around it will say what is missing.
+            self.joints.append(time.perf_counter())
+            self.failure = error
 
     def finish(self, recording: record, end_mark: int) -> None:
         """Cut a closed recording out of the stretches; drop them when nobody needs them."""
-        with self.lock:
-            last = len(self.stretches) - 1
-            begin = self.stretches[recording.first].windows.get(recording.begin, 0)
-            final = self.stretches[last].windows.get(end_mark)
-            if final is None:
-                events = self.stretches[last].memory
-                final = events[-1].time if events else 0
-            store, seconds = assembly.window(
-                self.stretches, self.table, (recording.first, begin), (last, final), self.joints
-            )
-            complete = all(s.complete for s in self.stretches[recording.first :])
-            recording.settle(store, seconds, complete)
-            if not self.open:
-                self.stretches, self.joints, self.table = [], [], SiteTable()
+        last = len(self.stretches) - 1
+        begin = self.stretches[recording.first].windows.get(recording.begin, 0)
+        final = self.stretches[last].windows.get(end_mark)
+        if final is None:
+            events = self.stretches[last].memory
+            final = events[-1].time if events else 0
+        store, seconds = assembly.window(
+            self.stretches, self.table, (recording.first, begin), (last, final), self.joints
+        )
+        recording.settle(store, seconds, assembly.is_complete(self.stretches[recording.first :]))
+        if not self.open:
+            self.stretches, self.joints, self.table = [], [], SiteTable()
 
 
 _session: Final = _Session()
@@ -160,17 +180,27 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         self.first = self.begin = 0
         self.started_at = 0.0
         self._recording: Recording | None = None
+        self._failed = self._ended = False
 
     def __enter__(self) -> Recording:
         if self._recording is not None:
             raise RuntimeError("this record() was used before: write a new `with ll.record():`")
-        exactness = preflight.exactness()
-        self._notes = exactness.notes
-        self._exact = exactness.exact
+        runtime.require_home_process()
         recording = Recording.open(self.label)
-        _session.enter(self)
-        self._recording = recording
-        return recording
+        try:
+            with _session.lock, Held():
+                exactness = preflight.exactness()
+                self._notes = exactness.notes
+                self._exact = exactness.exact
+                _session.enter(self)
+                self._recording = recording
+            return recording
+        except BaseException:
+            with _session.lock, Held():
+                if self in _session.open:
+                    with contextlib.suppress(ProfileError):
+                        _session.leave(self)
+            raise
 
     def __exit__(
         self,
@@ -178,22 +208,39 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        end = _session.mark()
-        failure: ProfileError | None = None
         try:
-            _session.leave(self)
-        except ProfileError as problem:
-            failure = problem
-            self._notes = (*self._notes, str(problem))
-            self._exact = False
-        _session.finish(self, end)
+            self._end(error)
+        except BaseException:
+            self._end(error)  # does something only if an interrupt came before it could be held
+            raise
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._ended:
+            return
+        if os.getpid() != runtime.home_process:  # the parent records, and its profile is not ours
+            if error is None:
+                runtime.require_home_process()
+            return
+        with Held(), _session.lock:
+            self._ended = True
+            end = _session.mark()
+            failure: ProfileError | None = None
+            try:
+                _session.leave(self)
+            except ProfileError as problem:
+                failure, self._failed = problem, True
+                self._notes = (*self._notes, str(problem))
+                self._exact = False
+            _session.finish(self, end)
         if failure is not None and error is None:
             raise failure
 
-    def settle(self, store: assembly.BufferStore, seconds: float, complete: bool) -> None:
+    def settle(self, store: BufferStore, seconds: float, complete: bool) -> None:
         """Fill the recording in; called once by the session."""
         assert self._recording is not None
-        notes = self._notes if complete else (*self._notes, _INCOMPLETE)
+        # What failed has been said already, with what to do about it.
+        said = complete or self._failed
+        notes = self._notes if said else (*self._notes, _INCOMPLETE)
         self._recording.close(
             seconds=seconds,
             buffers=store,

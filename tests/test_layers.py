@@ -17,8 +17,8 @@ from tests.notebooks import ROOT
 PACKAGE = "lessons_lib"
 
 BOTTOM = {
-    "assembly", "buffers", "callsites", "graphs", "gradients", "kinds", "profiler", "rendering",
-    "runtime", "source", "units",
+    "assembly", "buffers", "callsites", "graphs", "gradients", "interrupts", "kinds", "profiler",
+    "rendering", "runtime", "source", "units",
 }  # fmt: skip
 MIDDLE = {
     "atlas", "budget", "callback", "compare", "growth", "live", "measure", "op_memory", "preflight",
