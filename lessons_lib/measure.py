@@ -15,6 +15,7 @@ from typing import Any
 from lessons_lib.recorder import record
 from lessons_lib.recording import Recording
 from lessons_lib.rendering import Result, html_table, summary_html
+from lessons_lib.runtime import require_home_process, tf
 from lessons_lib.units import format_bytes
 
 
@@ -121,14 +122,38 @@ def check_count(number: Any, what: str, least: int) -> int:
     return int(number)
 
 
-def run_once(fn: Callable[[], Any], label: str = "") -> tuple[Recording, int]:
-    """Call a function once, recorded; give the bytes that dropping its result freed, too."""
+def run_once(
+    fn: Callable[[], Any], label: str = "", look: Callable[[Any], None] | None = None
+) -> tuple[Recording, int]:
+    """Call a function once, recorded; give the bytes that dropping its result freed, too.
+
+    `look` is shown the result in between, unrecorded; it must not keep it.
+    """
     gc.collect()  # garbage of earlier work must not be freed, and so counted, in this call
     with record(label) as recording:
         result = fn()
+    if look is not None:
+        look(result)
+    in_cycles = not _is_plain(result)
+    if in_cycles:
+        gc.collect()  # what the call itself left behind is not kept by its result
     with record(lines=False) as dropped:
         del result
+        if in_cycles:
+            gc.collect()
     return recording, max(0, -dropped.kept_bytes)
+
+
+def _is_plain(result: Any, depth: int = 6) -> bool:
+    """Tell whether dropping a result frees it at once, because nothing in it can be in a cycle."""
+    match result:
+        case list() | tuple():
+            inside: Any = result
+        case dict():
+            inside = result.values()
+        case _:
+            return result is None or isinstance(result, (int, float, str, bytes, tf.Tensor))
+    return depth > 0 and all(_is_plain(value, depth - 1) for value in inside)
 
 
 def measure(
@@ -161,6 +186,9 @@ def measure(
     check_callable(fn, "measure")
     repeats = check_count(repeats, "repeats", 1)
     warmup = check_count(warmup, "warmup", 0)
+    if not isinstance(label, str):
+        raise TypeError(f"label is text, not {label!r}: give text, or nothing")
+    require_home_process()
     label = label or name_of(fn)
     for _ in range(warmup):
         fn()

@@ -22,10 +22,12 @@ from lessons_lib.measure import check_callable, name_of
 from lessons_lib.recorder import record
 from lessons_lib.recording import Recording
 from lessons_lib.rendering import Result, html_table, summary_html
+from lessons_lib.runtime import require_home_process
 from lessons_lib.units import KIB, MIB, format_bytes
 
 _STATUS: Final = "/proc/self/status"
 _RESET: Final = "/proc/self/clear_refs"
+_LONGEST: Final = 3600  # seconds between samples
 
 
 @dataclass(frozen=True)
@@ -179,8 +181,13 @@ def process_memory(fn: Callable[[], Any], interval: float = 0.005) -> ProcessMem
     it.  A sample can only be taken when no thread holds Python's lock for long.
     """
     check_callable(fn, "process_memory")
-    if isinstance(interval, bool) or not isinstance(interval, (int, float)) or not interval > 0:
-        raise ValueError(f"interval is {interval!r}: give a number of seconds above 0, such as 0.01")
+    if isinstance(interval, bool) or not isinstance(interval, (int, float)):
+        raise TypeError(f"interval is a number of seconds, not {interval!r}: give one such as 0.01")
+    if not 0 < interval <= _LONGEST:
+        raise ValueError(
+            f"interval is {interval!r}: give seconds above 0 and up to {_LONGEST}, such as 0.01"
+        )
+    require_home_process()
     gc.collect()
     rows: list[tuple[float, int, int]] = []
     done = threading.Event()

@@ -24,6 +24,7 @@ _UNITS: Final = {
     "gib": GIB,
 }
 _SIZE: Final = re.compile(r"\s*(\d+(?:_\d+)*(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+_LONGEST: Final = 40  # characters of a size that means anything
 
 
 def format_bytes(n: float) -> str:
@@ -81,15 +82,17 @@ def parse_bytes(size: int | str) -> int:
         )
     if not isinstance(size, str):
         if int(size) < 0:
-            raise ValueError(f"a size cannot be negative, but {size} was given: use 0 or more bytes")
+            raise ValueError(
+                f"a size cannot be negative, but {size} was given: use 0 or more bytes"
+            )
         return int(size)
-    match = _SIZE.fullmatch(size)
+    match = _SIZE.fullmatch(size) if len(size) <= _LONGEST else None
     if match is None or match[2].lower() not in _UNITS:
         raise ValueError(
-            f"{size!r} is not a size: write a number and one of B, kB, MB, GB, KiB, MiB, GiB, "
+            f"{size[:_LONGEST]!r} is not a size: write a number and one of B, kB, MB, GB, KiB, MiB, GiB, "
             "for example '30 MiB'"
         )
     whole, _, fraction = match[1].replace("_", "").partition(".")
-    # Whole numbers of units stay exact; only the fraction goes through floating point.
+    # In whole numbers throughout: in floating point, 0.57 MB would be a byte short.
     unit = _UNITS[match[2].lower()]
-    return int(whole) * unit + int(float(f"0.{fraction or 0}") * unit)
+    return int(whole) * unit + int(fraction or 0) * unit // 10 ** len(fraction)
