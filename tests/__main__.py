@@ -164,7 +164,7 @@ def main(arguments: list[str] | None = None) -> int:
         strict, why = comparison()
         print(f"\n=== lessons are compared {why}", flush=True)
         flags = ["--nbval" if strict else "--nbval-lax", "--nbval-current-env"]
-        flags += ["--nbval-cell-timeout=300", "-p", "tests.lesson_limits"]
+        flags += ["--nbval-cell-timeout=300"]
         steps.append(run_pytest("lessons", *lessons, *IN_PARALLEL, *flags, "--durations=10"))
     else:
         print("\n=== there are no lessons yet")

@@ -41,6 +41,7 @@ class ThisPython(KernelSpecManager):
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        argv += ["--log-level=ERROR"]
         return KernelSpec(argv=argv, display_name=kernel_name, language="python")
 
 

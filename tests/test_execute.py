@@ -113,7 +113,7 @@ def test_nbval_fails_a_lesson_that_takes_too_much_memory(
 ) -> None:
     path = lesson(tmp_path / "a.ipynb", "x = b'x' * (200 << 20)\ndel x")
     command = [sys.executable, "-m", "pytest", str(path), "-q", "-n", "1"]
-    command += ["--nbval-lax", "--nbval-current-env", "-p", "tests.lesson_limits"]
+    command += ["--nbval-lax", "--nbval-current-env", "-p", "tests.lesson_runs"]
     done = subprocess.run(
         [*command, "-c", str(ROOT / "pyproject.toml"), f"--rootdir={tmp_path}"],
         cwd=ROOT,
@@ -125,3 +125,16 @@ def test_nbval_fails_a_lesson_that_takes_too_much_memory(
     assert (done.returncode == 0) is passes, done.stdout
     assert ("of resident memory by the end of this cell" in done.stdout) is not passes
     assert "run time and highest resident memory" in done.stdout
+
+
+def test_nbval_runs_cells_with_history_as_a_learner_does(tmp_path: Path) -> None:
+    path = lesson(tmp_path / "a.ipynb", "object()", "print(len(Out), len(In))")
+    assert execute.main([str(path)]) == 0
+    assert "1 3" in path.read_text(encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", str(path), "-q", "--nbval", "--nbval-current-env"]
+    command += ["-c", str(ROOT / "pyproject.toml"), f"--rootdir={tmp_path}"]
+    for options, passes in [(["-p", "tests.lesson_runs"], True), ([], False)]:
+        done = subprocess.run(
+            [*command, *options], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode == 0) is passes, done.stdout

@@ -1,8 +1,12 @@
-"""A pytest plugin for runs of nbval: how long each lesson takes, and how much memory.
+"""How pytest runs the lessons: as a learner does, and with a limit on memory.
 
-Used as ``-p tests.lesson_limits``.  After each cell the kernel's highest resident memory is read
-from the operating system (Linux only); over the limit the cell fails.  Run time is printed and
-never judged here, because two lessons run at once; ``python -m tests.execute --check`` judges it.
+``notebooks/conftest.py`` takes the hooks from here, so they count however nbval is called.
+
+- Cells run with history, as in JupyterLab.  nbval switches it off; every cell would then be
+  ``In [1]``, and a result shown by one cell would be let go by the next.
+- After each cell the kernel's highest resident memory is read from the operating system (Linux
+  only); over the limit the cell fails.  Run time is printed and never judged here, because two
+  lessons run at once; ``python -m tests.execute --check`` judges it.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import os
 from collections import defaultdict
 from collections.abc import Generator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -33,13 +38,26 @@ def limit_bytes() -> int:
     return int(os.environ.get("LESSON_LIMIT_BYTES", MAX_RESIDENT_BYTES))
 
 
+def keep_history(client: Any) -> None:
+    """Have a kernel's client run cells with history, whatever its caller asks for."""
+    if "execute" in vars(client):
+        return  # done before the lesson's first cell
+    without = client.execute
+
+    def execute(code: str, **options: Any) -> Any:
+        return without(code, **(options | {"store_history": True}))
+
+    client.execute = execute
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Run a cell; then read its kernel's memory, and fail over the limit."""
-    yield
     kernel = getattr(item.parent, "kernel", None)
     if kernel is None:
-        return
+        return (yield)
+    keep_history(kernel.kc)
+    yield
     if imports_tensorflow(item.cell.source):  # type: ignore[attr-defined]
         item.user_properties.append((IMPORTS, True))
     peak = peak_resident_bytes(getattr(kernel.km.provisioner, "pid", None))
