@@ -192,15 +192,15 @@ def _paint(ax: Axes, table: _Table, most: int) -> None:
     table = table.shortened(max(2, min(most, int((height - heading) / _LEAST))))
     step = (height - heading) / len(table.rows)
     middles = [heading + (i + 0.5) * step for i in range(len(table.rows))]
-    names = min(max(text_size(row.name, dpi=dpi)[0] for row in table.rows), 0.42 * width)
+    names = min(max(text_size(row.name, dpi=dpi)[0] for row in table.rows), 0.36 * width)
     for row, middle in zip(table.rows, middles, strict=True):
         name = fit_text(row.name, names, dpi=dpi)
         ax.text(0, middle, name, ha="left", va="center", fontsize=TEXT, gid="name")
     ax.plot([0, width], [heading - 4] * 2, color=GRID, linewidth=1.0)
     columns = _columns(table, names + _GAP, (width - names - 3 * _GAP) / 3, dpi)
     for number, column in enumerate(columns):
-        note = ", other scale" if column.own_scale else ""
-        total = f"{table.write(table.totals[number])} together{note}"
+        note = ", other scale" if column.own_scale else " together"
+        total = table.write(table.totals[number]) + note
         for text, place, weight in (
             (table.headings[number], 0.27, "bold"),
             (total, 0.7, "normal"),
@@ -220,25 +220,35 @@ def _paint(ax: Axes, table: _Table, most: int) -> None:
 
 def _columns(table: _Table, start: float, room: float, dpi: float) -> list[_Column]:
     """Place the columns' zero lines, and choose the scale that they share."""
-    spans: list[tuple[int, int, float]] = []
-    for number in range(3):
-        values = [row.values[number] for row in table.rows]
-        drawn = [row.values[number] for row in table.rows if not row.rest]
-        text = max(text_size(table.write(value), dpi=dpi)[0] for value in values) + 8
-        spans.append((max(0, -min(drawn)), max(0, max(drawn)), text))
-    first = max(spans[0][0], spans[0][1])
-    own = [bool(first) and max(below, above) > _OTHER * first for below, above, _ in spans]
-    fitting = [
-        max(room - text * ((above > 0) + (below > 0)), 10.0) / max(below + above, 1)
-        for below, above, text in spans
+    longest = [
+        max(abs(row.values[number]) for row in table.rows if not row.rest) for number in range(3)
     ]
-    shared = min(fit for fit, alone in zip(fitting, own, strict=True) if not alone)
+    own = [bool(longest[0]) and size > _OTHER * longest[0] for size in longest]
+
+    def sides(number: int, scale: float) -> tuple[float, float]:
+        """Pixels that bars and their texts need left and right of the zero line."""
+        left = right = 0.0
+        for row in table.rows:
+            value = row.values[number]
+            text = text_size(table.write(value), dpi=dpi)[0] + 8
+            length = text + (0.0 if row.rest else abs(value) * scale)
+            left, right = (max(left, length), right) if value < 0 else (left, max(right, length))
+        return left, right
+
+    def fitting(number: int) -> float:
+        low, high = 0.0, room / max(longest[number], 1)
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if sum(sides(number, middle)) <= room else (low, middle)
+        return low
+
+    fits = [fitting(number) for number in range(3)]
+    shared = min(fit for fit, alone in zip(fits, own, strict=True) if not alone)
     columns = []
-    for number, (below, _, text) in enumerate(spans):
+    for number in range(3):
         left = start + number * (room + _GAP)
-        scale = fitting[number] if own[number] else shared
-        zero = left + (text + below * scale if below else 0.0)
-        columns.append(_Column(left, room, zero, scale, own[number]))
+        scale = fits[number] if own[number] else shared
+        columns.append(_Column(left, room, left + sides(number, scale)[0], scale, own[number]))
     return columns
 
 

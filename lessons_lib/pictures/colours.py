@@ -39,18 +39,18 @@ PALETTE: Final = (
     "#cdb999",  # sand
 )
 #: Patterns, in the order in which the members of a family get them.
-HATCHES: Final = ("", "///", "...", "xxx")
+HATCHES: Final = ("", "///", "...", "xxx", "|||")
 
 _FAMILIES: Final = (
-    ("MatMul", "BatchMatMul", "Einsum", "SparseTensorDenseMatMul"),
-    ("Tanh", "TanhGrad", "Sigmoid", "SigmoidGrad"),
-    ("Conv2D", "Conv2DBackpropInput", "MaxPool", "Conv2DBackpropFilter"),
-    ("Add", "AddN", "BiasAdd", "Sub"),
-    ("Relu", "ReluGrad", "Gather", "MaxPoolGrad"),
-    ("Softmax", "Exp", "SparseSoftmaxCrossEntropyWithLogits", "Sqrt"),
-    ("Mul", "Square", "RealDiv", "Cast"),
-    ("Concat", "Pack", "Sum", "Tile"),
-    ("RandomUniform", "RandomStandardNormal", "Fill", "AssignVariableOp"),
+    ("MatMul", "BatchMatMul", "Einsum", "SparseTensorDenseMatMul", "XLA"),
+    ("Tanh", "TanhGrad", "Sigmoid", "SigmoidGrad", "Elu"),
+    ("Conv2D", "Conv2DBackpropInput", "MaxPool", "Conv2DBackpropFilter", "AvgPool"),
+    ("Add", "AddN", "BiasAdd", "Sub", "BiasAddGrad"),
+    ("Relu", "ReluGrad", "Gather", "MaxPoolGrad", "Transpose"),
+    ("Softmax", "Exp", "SparseSoftmaxCrossEntropyWithLogits", "Sqrt", "Log"),
+    ("Mul", "Square", "RealDiv", "Cast", "Pow"),
+    ("Concat", "Pack", "Sum", "Tile", "Mean"),
+    ("RandomUniform", "RandomStandardNormal", "Fill", "AssignVariableOp", "Const"),
 )
 _LOOKS: Final = len(PALETTE) * len(HATCHES)
 _SYNONYMS: Final = {
@@ -58,7 +58,8 @@ _SYNONYMS: Final = {
     "StatelessRandomNormal": "RandomStandardNormal",
     "TruncatedNormal": "RandomStandardNormal",
     "ResourceGather": "Gather",
-    "ConcatV": "Concat",
+    "AssignSubVariableOp": "AssignVariableOp",
+    "AssignAddVariableOp": "AssignVariableOp",
 }
 _PREFIX: Final = re.compile(r"^_+(?:Mkl|OneDnn|Native|Quantized|Fused|XlaHost)*")
 _VERSION: Final = re.compile(r"V\d+$")
@@ -160,7 +161,7 @@ def op_styles(
     -------
     dict of str or None to Style
         Operations whose `family_name` is the same look the same; others differ, as long as there
-        are no more than the looks that exist (36).
+        are no more than the looks that exist (45).
     """
     wanted = set(ops)
     chosen = {

@@ -88,7 +88,7 @@ def wordings(site: Site, nbytes: int, lines: bool | None) -> Iterator[str]:
     `lines` True puts the source line before anything else but the operation, False leaves it out,
     and None names it where there is room.
     """
-    op, size = op_text(site.op), format_bytes(nbytes)
+    op, size = "+".join((op_text(site.op), *site.fused)), format_bytes(nbytes)
     what = op if site.shape is None else f"{op} {shape_text(site.shape)}"
     if site.line is not None and lines is not False:
         yield f"{what} · {size} · {site.line}"

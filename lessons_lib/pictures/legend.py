@@ -62,7 +62,7 @@ class Strip:
             ``"left"`` or ``"right"``: the corner that is meant.
         """
         corner: Any = f"lower {side}"
-        for place, row in enumerate(reversed(self.rows)):
+        for place, row in zip(reversed(range(len(self.rows))), self.rows, strict=True):
             legend = Legend(
                 parent,
                 [_patch(style) for _, style in row],

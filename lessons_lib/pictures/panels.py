@@ -108,24 +108,27 @@ class Panel:
             (text_size(text, dpi=dpi)[0] + 22 for _, text, _ in self.margin_texts), default=0
         )
 
-    def view(self, ax: Axes, reach: tuple[int, int], seconds: float) -> View:
-        """Choose the limits of axes: the reach, and above it room for the peak's label."""
-        box = ax.get_window_extent()
-        width, height = max(float(box.width), 1.0), max(float(box.height), 1.0)
-        dpi = float(ax.figure.dpi)
-        low, high = reach
-        below = 5.0 if low < 0 else 0.0
+    def head(self, ax: Axes, reach: tuple[int, int], seconds: float) -> float:
+        """Pixels that the peak's label needs above the reach."""
+        width, height, dpi = _pixels(ax)
         label = text_size("peak", PEAK_SIZE, bold=True, dpi=dpi)[1]
         if self.peak_note(width / seconds):
             label += text_size("note", dpi=dpi)[1]
         head = label + PEAK_GAP + 4
-        span = max(high - low, 1)
         if self.limit is not None and self.recording.peak_bytes:
             # A limit just above the peak pushes the label up, over its line.
+            span = max(reach[1] - reach[0], 1)
             apart = (self.limit - self.recording.peak_bytes) * (height - head) / span
             if 0 <= apart < head:
-                head = head + PEAK_GAP
-        per_byte = max(height - head - below, height / 3) / span
+                head += PEAK_GAP
+        return head
+
+    def view(self, ax: Axes, reach: tuple[int, int], seconds: float, head: float) -> View:
+        """Choose the limits of axes: the reach, and so many pixels above it."""
+        width, height, dpi = _pixels(ax)
+        low, high = reach
+        below = 5.0 if low < 0 else 0.0
+        per_byte = max(height - head - below, height / 3) / max(high - low, 1)
         bottom = low - below / per_byte
         return View(seconds, bottom, bottom + height / per_byte, width, height, dpi)
 
@@ -146,6 +149,12 @@ class Panel:
                 case Name(layer=int(layer)) if layer >= 0:
                     named.add(bands.layers[layer].op)
         return seen - named
+
+
+def _pixels(ax: Axes) -> tuple[float, float, float]:
+    """Give the width and height of axes in pixels, and the pixels of an inch."""
+    box = ax.get_window_extent()
+    return max(float(box.width), 1.0), max(float(box.height), 1.0), float(ax.figure.dpi)
 
 
 def legend_entries(

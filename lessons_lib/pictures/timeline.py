@@ -155,12 +155,14 @@ def _draw_card(
     margin = max(max(panel.margin(DPI) for panel in panels) / DPI + 0.06, 0.3)
     head = 0.43 if any(panel.title for panel in panels) else 0.22
     arrange(figure, right=margin, top=head, gap=margin + 0.12)
-    views = [p.view(ax, reach, s) for ax, p, s in zip(axes, panels, seconds, strict=True)]
+    each = list(zip(axes, panels, seconds, strict=True))
+    heads = max(panel.head(ax, reach, time) for ax, panel, time in each)
+    views = [panel.view(ax, reach, time, heads) for ax, panel, time in each]
     names = [panel.names(view) for panel, view in zip(panels, views, strict=True)]
     width = axes[-1].get_window_extent().x1 - axes[0].get_window_extent().x0
     strip = plan_strip(legend_entries(panels, styles, names, views), width)
     title = text_size(panels[0].title, TITLE, bold=True)[0]
-    beside = alone and len(strip.rows) == 1 and title + strip.width + 30 <= width
+    beside = alone and title > 0 and len(strip.rows) == 1 and title + strip.width + 30 <= width
     # A legend above the axes makes the figure higher, so the data keep their room.
     raised = 0.0 if beside else strip.height + (0.05 if strip.rows else 0.0)
     wide, high = figure.get_size_inches()
@@ -185,7 +187,8 @@ def _draw_card(
 def _draw_inside(ax: Axes, panel: Panel, styles: Styles) -> None:
     """Draw on axes of the user's own, whose place in their figure is left alone."""
     ax.set_facecolor(PAPER)
-    view = panel.view(ax, panel.reach, panel.seconds)
+    where = ax, panel.reach, panel.seconds
+    view = panel.view(*where, panel.head(*where))
     names = panel.names(view)
     strip = plan_strip(legend_entries([panel], styles, [names], [view]), view.width, dpi=view.dpi)
     _draw_panel(ax, panel, styles, view, names)
