@@ -17,16 +17,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from lessons_lib import pictures, runtime
+from lessons_lib import runtime
+from lessons_lib.pictures import more as _more  # registers what draws each result
 from lessons_lib.measure import Measurement, measure
 from lessons_lib.preflight import Preflight, preflight
 from lessons_lib.process import ProcessMemory, process_memory
 from lessons_lib.profiler import ProfileError
 from lessons_lib.recorder import record
 from lessons_lib.recording import Recording
+from lessons_lib.tracing import trace_report, watch_retracing
+from lessons_lib.training import training_memory
 from lessons_lib.units import format_bytes, parse_bytes
 from lessons_lib.verdicts import Lesson
 
+del _more
 __version__ = "0.1.0"
 __all__ = [
     "Lesson",
@@ -39,12 +43,14 @@ __all__ = [
     "load_ipython_extension",
     "measure",
     "parse_bytes",
-    "pictures",
     "preflight",
     "process_memory",
     "record",
     "runtime",
+    "trace_report",
+    "training_memory",
     "unload_ipython_extension",
+    "watch_retracing",
 ]
 
 

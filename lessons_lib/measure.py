@@ -16,21 +16,8 @@ from lessons_lib.recorder import record
 from lessons_lib.recording import Recording
 from lessons_lib.rendering import Result, html_table, summary_html
 from lessons_lib.runtime import require_home_process, tf
+from lessons_lib.tracing import TraceCounter
 from lessons_lib.units import format_bytes
-
-
-try:
-    from lessons_lib.tracing import TraceCounter
-except ImportError:  # TEMPORARY
-
-    class TraceCounter:  # type: ignore
-        count = 0
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *a):
-            pass
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,13 +10,12 @@ keeps the category of its birth and is marked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from lessons_lib.buffers import Buffer, BufferStore, Site
-from lessons_lib.graphs import Origin, Resolver
+from lessons_lib.graphs import Resolver
 from lessons_lib.training.stages import BACKWARD, FORWARD, UPDATE, Stages
 
 
@@ -41,6 +40,37 @@ class Label:
     forwarded: bool = False
 
 
+def variable_of(op: Any) -> Any:
+    """Find the resource handle that an operation, or the one it feeds, assigns to.
+
+    Returns
+    -------
+    tensor or None
+        The handle outside all graphs, or None when there is none, or more than one.
+    """
+    writers = [op] if op.type in _WRITERS else []
+    if not writers:
+        writers = [c for t in op.outputs for c in t.consumers() if c.type in _WRITERS]
+    handles = {id(handle): handle for handle in (_outermost(w.inputs[0]) for w in writers)}
+    return next(iter(handles.values())) if len(handles) == 1 else None
+
+
+def _outermost(tensor: Any) -> Any:
+    # A handle reaches a function as a captured tensor, through every function around it.
+    while (graph := getattr(tensor, "graph", None)) is not None and hasattr(graph, "captures"):
+        outside = next((outer for outer, inner in graph.captures if inner is tensor), None)
+        if outside is None:
+            return tensor
+        tensor = outside
+    return tensor
+
+
+_WRITERS = frozenset(
+    ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceScatterUpdate",
+     "ResourceScatterAdd", "ResourceScatterSub", "ResourceApplyAdam", "ResourceApplyGradientDescent")
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Birth:
     """Where in the step a buffer was born."""
@@ -53,10 +83,10 @@ class Birth:
 class Births:
     """Finds phase and layer of buffers, in a graph by operation, in eager mode by time."""
 
-    def __init__(self, stages: Stages, started_at: float) -> None:
-        self._stages = stages
+    def __init__(self, stages: Stages, started_at: float, graph: Any) -> None:
+        self.stages = stages
         self._started_at = started_at
-        self._resolvers = [Resolver(graph) for graph in _roots(stages.graphs())]
+        self._resolver = None if graph is None else Resolver(graph)
         self._order: dict[int, dict[str, int]] = {}
         self._sites: dict[Site, Birth] = {}
 
@@ -66,26 +96,21 @@ class Births:
             if buffer.allocated_at is None:
                 return Birth(None, None)
             moment = self._started_at + buffer.allocated_at
-            return Birth(self._stages.phase(None, moment), self._stages.layer(None, moment))
+            return Birth(self.stages.phase(None, moment), self.stages.layer(None, moment))
         birth = self._sites.get(buffer.site)
         if birth is None:
             birth = self._sites[buffer.site] = self._in_graph(buffer.name or "")
         return birth
 
-    def origin(self, name: str) -> Origin | None:
-        """Follow a graph operation's name; None unless exactly one graph has it."""
-        found = [o for o in (resolver.find(name) for resolver in self._resolvers) if o is not None]
-        return found[0] if len(found) == 1 else None
-
     def _in_graph(self, name: str) -> Birth:
-        origin = self.origin(name)
+        origin = None if self._resolver is None else self._resolver.find(name)
         if origin is None:
             return Birth(None, None)
         phase = layer = None
         for op in origin.path:
             position = self._position(op)
-            phase = phase or self._stages.phase(op.graph, position)
-            layer = self._stages.layer(op.graph, position) or layer
+            phase = phase or self.stages.phase(op.graph, position)
+            layer = self.stages.layer(op.graph, position) or layer
         return Birth(phase, layer, origin.op)
 
     def _position(self, op: Any) -> int:
@@ -94,15 +119,6 @@ class Births:
             names = (o.name for o in op.graph.get_operations())
             order = self._order[id(op.graph)] = {name: i for i, name in enumerate(names)}
         return order[op.name]
-
-
-def _roots(graphs: Sequence[Any]) -> list[Any]:
-    roots: dict[int, Any] = {}
-    for graph in graphs:
-        while type(getattr(graph, "outer_graph", None)).__name__ == "FuncGraph":
-            graph = graph.outer_graph
-        roots[id(graph)] = graph
-    return list(roots.values())
 
 
 def gradient_operations(stages: Stages) -> set[tuple[int, str]]:
@@ -128,6 +144,7 @@ def label_buffers(
     store: BufferStore,
     births: Births,
     held: dict[int, Category],
+    handles: dict[int, Category],
     inputs: frozenset[int],
     backward_at: float,
     update_at: float | None,
@@ -143,6 +160,9 @@ def label_buffers(
         Where buffers were born.
     held : dict of int to Category
         Buffers that variables hold.
+    handles : dict of int to Category
+        What each variable is, by ``id`` of its resource handle: a variable that is written while
+        something else holds its buffer gets a new one.
     inputs : frozenset of int
         Buffers of the batch.
     backward_at : float
@@ -166,10 +186,18 @@ def label_buffers(
             labels.append(Label(Category.INPUTS))
         else:
             birth = births.of(buffer)
-            category = _category(buffer, birth, backward_at, update_at, gradients)
+            category = _rewritten(buffer, birth, handles) or _category(
+                buffer, birth, backward_at, update_at, gradients
+            )
             forwarded = birth.op is not None and _handed_on(birth.op, allocating)
             labels.append(Label(category, birth.layer, forwarded))
     return labels
+
+
+def _rewritten(buffer: Buffer, birth: Birth, handles: dict[int, Category]) -> Category | None:
+    if buffer.freed_at is not None or birth.op is None:
+        return None
+    return handles.get(id(variable_of(birth.op)))
 
 
 def _category(
@@ -181,8 +209,6 @@ def _category(
 ) -> Category:
     lives_on = _alive_at(buffer, backward_at)
     match birth.phase:
-        case _ if buffer.kind == "temp":
-            return Category.TEMPORARIES
         case "forward":
             return Category.ACTIVATIONS if lives_on else Category.TEMPORARIES
         case "backward":

@@ -28,7 +28,7 @@ from lessons_lib.training.categories import (
     label_buffers,
 )
 from lessons_lib.training.report import LayerBytes, Phase, Series, TrainingMemory
-from lessons_lib.training.stages import BACKWARD, FORWARD, UPDATE, Stages, watched
+from lessons_lib.training.stages import BACKWARD, FORWARD, UPDATE, watched
 from lessons_lib.units import parse_bytes
 
 _XLA = (
@@ -84,12 +84,12 @@ def training_memory(
 
 
 def _check_model(model: Any) -> None:
-    if not hasattr(model, "train_step") or not hasattr(model, "optimizer"):
+    if not hasattr(model, "train_step") or not hasattr(model, "trainable_variables"):
         raise TypeError(
             f"training_memory takes a Keras model, not {type(model).__name__}: "
             "give a keras.Model that was compiled"
         )
-    if model.optimizer is None or not getattr(model, "compiled", True):
+    if getattr(model, "optimizer", None) is None or not getattr(model, "compiled", True):
         raise ValueError("this model is not compiled: call model.compile(optimizer, loss) first")
 
 
@@ -143,16 +143,17 @@ def _mode(model: Any) -> str:
     return "xla" if model.jit_compile is True else "graph"
 
 
-def _step_function(model: Any, mode: str, data: Any) -> Callable[[Any], Any]:
+def _step_function(model: Any, mode: str, data: Any) -> tuple[Callable[[Any], Any], Any]:
+    """Make the step, and give the graph that it runs (None in eager mode)."""
     if mode == "eager":
-        return model.train_step
+        return model.train_step, None
     # A fresh trace, made under our notes, shows which operation belongs to what.  Called as a
     # concrete function, it does not make TensorFlow warn of retracing that is ours.
     function = tf.function(
         lambda data: model.train_step(data), jit_compile=mode == "xla", autograph=False
     )
     traced = function.get_concrete_function(data)
-    return lambda data: traced(data)
+    return lambda data: traced(data), traced.graph
 
 
 def _copies(parts: Any) -> Any:
@@ -181,13 +182,22 @@ def _measured(model: Any, x: Any, y: Any, size: int) -> TrainingMemory:
     mode = _mode(model)
     data = tf.nest.map_structure(tf.convert_to_tensor, (x, y))
     with watched(model) as stages:
-        step = _step_function(model, mode, data)
+        step, graph = _step_function(model, mode, data)
         step(data)  # once unmeasured: metrics and caches are made by the first step
         if mode == "eager":
             stages.notes.clear()
         variables = _variables(model)
         recording, started, parts = _record_step(model, step, (x, y), variables)
-    return _analyse(model, mode, size, recording, started, parts, variables, stages)
+    births = Births(stages, recording.started_at, graph)
+    return _analyse(model, mode, size, recording, started, parts, variables, births)
+
+
+def _kinds(model: Any, variables: list[tf.Variable]) -> list[tuple[tf.Variable, Category]]:
+    """Tell weights from the rest: the optimizer's variables, metrics' and random seeds'."""
+    weights = {id(getattr(v, "value", v)) for v in model.weights}
+    return [
+        (v, Category.WEIGHTS if id(v) in weights else Category.OPTIMIZER) for v in variables
+    ]
 
 
 def _held(
@@ -195,12 +205,9 @@ def _held(
 ) -> tuple[dict[int, Category], frozenset[int]]:
     """Find the copies of the variables and of the batch: the first ones made by a deep copy."""
     copies = [b.index for b in recording.buffers if b.op == "DeepCopy" and b.function is None]
-    weights = {id(getattr(v, "value", v)) for v in model.weights}
     sized = [v for v in variables if v.shape.num_elements()]
-    held = {
-        index: Category.WEIGHTS if id(variable) in weights else Category.OPTIMIZER
-        for index, variable in zip(copies, sized, strict=False)
-    }
+    kinds = _kinds(model, sized)
+    held = {index: kind for index, (_, kind) in zip(copies, kinds, strict=False)}
     return held, frozenset(copies[len(sized) : len(sized) + parts])
 
 
@@ -212,10 +219,10 @@ def _analyse(
     started: float,
     parts: int,
     variables: list[tf.Variable],
-    stages: Stages,
+    births: Births,
 ) -> TrainingMemory:
     store = recording.buffers
-    births = Births(stages, recording.started_at)
+    stages = births.stages
     held, inputs = _held(model, recording, variables, parts)
     spans = _phases(recording, births, held, inputs, started)
     backward = next((p.start for p in spans if p.name == BACKWARD), recording.seconds)
@@ -224,6 +231,7 @@ def _analyse(
         store,
         births,
         held,
+        {id(v.handle): kind for v, kind in _kinds(model, variables)},
         inputs,
         backward,
         # Eagerly, what the backward pass made and is still held is what the optimizer is given.
@@ -323,7 +331,7 @@ def _estimate(model: Any, x: Any, y: Any, size: int, limit: int) -> BatchEstimat
 
     def peak_of(batch: int) -> int:
         data = tf.nest.map_structure(lambda part: _tiled(part, batch), (x, y))
-        step = _step_function(model, mode, data)
+        step, _ = _step_function(model, mode, data)
         peak = 0
         # A graph's first call folds constants, and its peak depends on the order of execution.
         for _ in range(3 if mode == "graph" else 1):

@@ -81,11 +81,6 @@ class Stages:
         """Give when a kind of call first began in eager mode (``time.perf_counter``), or None."""
         return min((n.begin for n in self.notes if n.graph is None and n.kind == kind), default=None)
 
-    def graphs(self) -> list[Any]:
-        """List the graphs in which the backward pass or the update was built."""
-        found = {id(n.graph): n.graph for n in self.notes if n.graph is not None}
-        return list(found.values())
-
 
 def _place() -> tuple[Any, float]:
     if tf.executing_eagerly():
