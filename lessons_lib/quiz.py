@@ -12,7 +12,8 @@ import html
 from dataclasses import dataclass
 from typing import Any
 
-from lessons_lib import display, progress, quizzes
+from lessons_lib import display, quizzes
+from lessons_lib.progress import note_question
 from lessons_lib.quizzes.parts import Option, Question
 
 _LETTERS = "abcdefgh"
@@ -90,8 +91,10 @@ class Quiz:
             )
         options = self.questions[number - 1].options
         letters = _LETTERS[: len(options)]
-        place = letters.find(choice.strip().lower()) if isinstance(choice, str) else choice - 1
-        if isinstance(choice, str) and len(choice.strip()) != 1 or not 0 <= place < len(options):
+        place = choice - 1 if not isinstance(choice, str) else -1
+        if isinstance(choice, str) and len(choice.strip()) == 1:
+            place = letters.find(choice.strip().lower())
+        if not 0 <= place < len(options):
             raise ValueError(
                 f"question {number} has no answer {choice!r}: give a letter from a to {letters[-1]}"
             )
@@ -101,7 +104,7 @@ class Quiz:
         option = self.questions[question].options[place]
         self._tries[question] += 1
         if option.right:
-            progress.note_question(self.lesson, str(question + 1), self._tries[question])
+            note_question(self.lesson, str(question + 1), self._tries[question])
         return Feedback(option.right, option.why)
 
     def show(self) -> None:

@@ -113,11 +113,13 @@ def _leaf_difference(got: Any, expected: Any, tolerance: float, path: str) -> st
     first = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
     index = "".join(f"[{', '.join(str(int(i)) for i in first)}]" if first else "")
     share = f" ({int(wrong.sum())} of {wrong.size} elements differ)" if wrong.size > 1 else ""
-    return (
-        f"element {path}{index} is {a[first]:.6g}, expected {b[first]:.6g}{share}"
-        if path or index
-        else f"{_name(path)} is {float(a):.6g}, expected {float(b):.6g}"
-    )
+    what = f"element {path}{index}" if path or index else _name(path)
+    return f"{what} is {_number(a[first])}, expected {_number(b[first])}{share}"
+
+
+def _number(value: float) -> str:
+    # Whole numbers, such as bytes, are shown to the last digit.
+    return str(int(value)) if abs(value) < 2**53 and value == int(value) else f"{value:.6g}"
 
 
 def same(a: Any, b: Any) -> bool:

@@ -47,12 +47,12 @@ class Inputs(NamedTuple):
     ----------
     arguments : tuple
         Of the one call; or of the call that gives the step, when there are `calls`.
-    calls : tuple of tuples
-        Arguments of the step's calls, for an exercise about growth.
+    calls : tuple of callables
+        Each makes the arguments of one of many calls, at the moment of the call.
     """
 
     arguments: tuple[Any, ...]
-    calls: tuple[tuple[Any, ...], ...] = ()
+    calls: tuple[Callable[[], tuple[Any, ...]], ...] = ()
 
 
 def call_once(answer: Answer, inputs: Inputs) -> Any:
@@ -62,7 +62,7 @@ def call_once(answer: Answer, inputs: Inputs) -> Any:
 
 def call_each(answer: Answer, inputs: Inputs) -> Any:
     """Call an answer once for each of `Inputs.calls`; give the list of its results."""
-    return [answer(*arguments) for arguments in inputs.calls]
+    return [answer(*make()) for make in inputs.calls]
 
 
 @dataclass(frozen=True, repr=False, kw_only=True, eq=False)
@@ -151,9 +151,9 @@ class Exercise:
         """
         result = grading.grade(self, answer, seed)
         if result.status is not Status.NOT_ATTEMPTED:
-            from lessons_lib import progress
+            from lessons_lib.progress import note_exercise
 
-            progress.note_exercise(
+            note_exercise(
                 self.key,
                 passed=result.passed,
                 best=result.figure.measured if result.passed and result.figure else None,
@@ -173,9 +173,9 @@ class Exercise:
 
     def solution(self) -> Answer:
         """Show the reference solution's code and return it as a function."""
-        from lessons_lib import progress
+        from lessons_lib.progress import note_solution
 
-        progress.note_solution(self.key)
+        note_solution(self.key)
         code = source_of(self.solution_code)
         display.show(code, f"<pre><code>{html.escape(code)}</code></pre>")
         return self.solution_code
@@ -190,7 +190,7 @@ class Exercise:
     def task(self) -> str:
         """Give the task as markdown, with the budget for the shown sizes."""
         budgets = " and ".join(
-            f"{promise.quantity} at most {promise.quantity.format(promise.budget(self.shown))}"
+            f"{promise.quantity} at most {promise.quantity.write(promise.budget(self.shown))}"
             + (f" ({promise.why})" if promise.why else "")
             for promise in self.promises
         )

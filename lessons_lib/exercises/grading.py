@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import inspect
+import logging
 import random
 import traceback
 from collections.abc import Callable, Iterator
@@ -75,7 +76,7 @@ def grade(exercise: Exercise, answer: Any, seed: int | None = None) -> Result:
     chance = random.Random(seed) if seed is not None else random.SystemRandom()
     results = []
     try:
-        with _quick_collection():
+        with _quietly():
             for number, size in enumerate(exercise.graded):
                 weighed = _weigh(exercise, answer, size, lambda: chance.randrange(1, 2**31))
                 reference = _reference(exercise, number)
@@ -87,8 +88,15 @@ def grade(exercise: Exercise, answer: Any, seed: int | None = None) -> Result:
 
 
 @contextlib.contextmanager
-def _quick_collection() -> Iterator[None]:
-    """Make garbage collections quick: set aside the many objects that were there before."""
+def _quietly() -> Iterator[None]:
+    """Make garbage collections quick: set aside the many objects that were there before.
+
+    TensorFlow's own warnings are held back meanwhile: fresh inputs make it warn about retracing
+    that is none of the learner's doing.
+    """
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)
     gc.collect()
     ours = not gc.get_freeze_count()
     if ours:
@@ -96,6 +104,7 @@ def _quick_collection() -> Iterator[None]:
     try:
         yield
     finally:
+        logger.setLevel(level)
         if ours:
             gc.unfreeze()
 
@@ -130,9 +139,12 @@ def _judge(
     for figure in figures:
         slack = meter.HEAP_FLOOR if figure.quantity.in_bytes else 0
         if figure.floor is not None and figure.measured < figure.floor - slack:
-            message = (
-                f"{figure.quantity} {figure.quantity.format(figure.measured)} is less than any "
-                "computation of this result can need: its memory was hidden from the instruments."
+            write = figure.quantity.write
+            message = f"{write(figure.measured)}, and this can't be had below {write(figure.floor)}: "
+            message += (
+                "some of its memory was hidden from the instruments."
+                if figure.quantity.in_bytes
+                else "compute it in a graph, as the task says."
             )
             return outcome(Status.REFUSED, message, **rest)
     if not first.kept:
@@ -259,10 +271,10 @@ def _run(exercise: Exercise, answer: Any, inputs: Inputs) -> Any:
     if not callable(step):
         return step, 0
     values, before = [], 0
-    for number, arguments in enumerate(inputs.calls):
+    for number, make in enumerate(inputs.calls):
         if number == _FIRST_CALLS:
             before = allocated_now() or 0
-        values.append(compare.snapshot(step(*arguments)))
+        values.append(compare.snapshot(step(*make())))
     after = allocated_now() or 0
     # Rounded down: chunks are a little larger than what was asked for.
     return values, max(0, (after - before) // (len(inputs.calls) - _FIRST_CALLS)), step

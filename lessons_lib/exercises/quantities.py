@@ -31,7 +31,7 @@ class Quantity(StrEnum):
         """Whether the quantity is a number of bytes."""
         return self not in (Quantity.TRACES, Quantity.OPS)
 
-    def format(self, value: float) -> str:
+    def write(self, value: float) -> str:
         """Write a value with its unit."""
         if self.in_bytes:
             return format_bytes(value)
@@ -100,5 +100,5 @@ class Figure:
 
     def sentence(self) -> str:
         """Say the figure and its limit."""
-        write = self.quantity.format
+        write = self.quantity.write if self.quantity.in_bytes else str
         return f"{self.quantity}: {write(self.measured)}, budget {write(self.budget)}"

@@ -126,13 +126,13 @@ def _(result: Result) -> str:
     if result.figures:
 
         def optional(figure: Figure, value: int | None) -> str:
-            return "" if value is None else figure.quantity.format(value)
+            return "" if value is None else figure.quantity.write(value)
 
         rows = [
             (
                 figure.quantity,
-                figure.quantity.format(figure.measured),
-                figure.quantity.format(figure.budget),
+                figure.quantity.write(figure.measured),
+                figure.quantity.write(figure.budget),
                 optional(figure, figure.reference),
                 optional(figure, figure.floor),
             )

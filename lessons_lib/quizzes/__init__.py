@@ -1,4 +1,4 @@
-"""Questions about mechanism, one module for each lesson; see `lessons_lib.quiz` for showing them."""
+"""Questions about mechanism, a module for each lesson; `lessons_lib.quiz` shows them."""
 
 from __future__ import annotations
 

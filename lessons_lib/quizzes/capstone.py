@@ -28,7 +28,7 @@ QUESTIONS = (
         "Which test holds your own project to a memory budget?",
         (
             right(
-                "One that runs a step under a budget of tensor bytes and fails when it is exceeded.",
+                "One that runs a step under a budget of tensor bytes, and fails when over it.",
                 "Tensor bytes repeat exactly on the same versions, so the test does not flicker.",
             ),
             wrong(

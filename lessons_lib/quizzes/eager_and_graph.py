@@ -27,7 +27,7 @@ QUESTIONS = (
         "time. What makes the difference?",
         (
             right(
-                "In a graph an operation may write its output into an input that nobody else needs.",
+                "In a graph an operation may write into an input that no one else needs.",
                 "This is buffer forwarding: the runtime knows that the intermediate has no other "
                 "user.",
             ),

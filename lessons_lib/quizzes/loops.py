@@ -53,8 +53,8 @@ QUESTIONS = (
                 "It has: the gradient's value is that of the last step alone.",
             ),
             right(
-                "The matmul with w is recorded in every step, and so is the tanh, whose entry holds "
-                "its own output.",
+                "The matmul with w is recorded in every step, and so is the tanh, whose entry "
+                "holds its own output.",
                 "Entries stay until the tape goes, though no gradient flows through them any more.",
             ),
         ),
@@ -82,7 +82,7 @@ QUESTIONS = (
         "the whole loop as one block no help?",
         (
             right(
-                "The backward pass computes that block again under a tape and keeps all its n states.",
+                "The backward pass computes that block again under a tape and keeps its n states.",
                 "With k = n the sum is 1 + n. It is smallest near k = √n.",
             ),
             wrong(
