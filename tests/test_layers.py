@@ -21,8 +21,9 @@ BOTTOM = {
     "rendering", "runtime", "source", "units",
 }  # fmt: skip
 MIDDLE = {
-    "atlas", "budget", "callback", "compare", "growth", "live", "measure", "op_memory", "preflight",
-    "process", "recorder", "recording", "recording_file", "report", "tracing", "training",
+    "agreement", "atlas", "budget", "callback", "compare", "growth", "live", "measure",
+    "op_memory", "phases", "preflight", "process", "recorder", "recording", "recording_file",
+    "report", "tracing", "training",
     "verdicts",
 }  # fmt: skip
 TOP = {
