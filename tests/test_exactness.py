@@ -1,0 +1,42 @@
+"""The recorder agrees with hand arithmetic, and every check of that can fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from lessons_lib.recorder import record
+from tests.broken_recorders import FAULTS, Fault
+from tests.exactness_checks import CHECKS, Check
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_the_recorder_is_exact(check: Check) -> None:
+    check(record)
+
+
+@pytest.fixture(scope="module")
+def caught() -> dict[str, set[str]]:
+    """Run every check with every broken recorder; give the checks that noticed, by fault."""
+    return {
+        name: {check for check, function in CHECKS.items() if notices(function, fault)}
+        for name, fault in FAULTS.items()
+    }
+
+
+def notices(check: Check, fault: Fault) -> bool:
+    """Tell whether a check fails with a broken recorder."""
+    try:
+        check(fault.record)
+    except (AssertionError, IndexError, KeyError):
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_broken_recorder_is_caught(name: str, caught: dict[str, set[str]]) -> None:
+    assert FAULTS[name].noticed_by <= caught[name]
+
+
+def test_every_check_catches_some_fault(caught: dict[str, set[str]]) -> None:
+    idle = set(CHECKS) - set().union(*caught.values())
+    assert idle == {"nothing_at_all", "no_elements"}  # there is nothing in them to get wrong
