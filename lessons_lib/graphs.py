@@ -8,17 +8,22 @@ created.  A name that cannot be followed for certain gives None.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from lessons_lib.source import Line, is_user_file, line_of
+from lessons_lib.source import Line, is_user_file, line_of, statement_of
 
-_BRANCH: Final = re.compile(r"(?P<part>body|cond|then|else|branch(?P<number>\d+))/_\d+/(?P<rest>.+)")
+_BRANCH: Final = re.compile(
+    r"(?P<part>body|cond|then|else|branch(?P<number>\d+))/_\d+/(?P<rest>.+)"
+)
 # The arithmetic optimiser writes `scope/ArithmeticOptimizer/Stage_name`, where the name may have
 # been flattened; other passes append what they did.
 _RENAMED: Final = re.compile(r"(?P<scope>(?:.*/)?)\w+Optimizer/[A-Za-z]+_(?P<name>[^/]+)")
 _SUFFIXED: Final = re.compile(r"(?P<name>.+?)-(?:\d+-)?[A-Za-z0-9]+-?(?:\w*Optimizer|folded)\S*")
+# A folder and a file of TensorFlow: both say that code was rewritten by AutoGraph.
+_AUTOGRAPH: Final = f"{os.sep}autograph"
 _FUNCTION_ATTRIBUTES: Final = {
     "body": ("body",),
     "cond": ("cond",),
@@ -61,9 +66,12 @@ class Origin:
 
 def user_line(op: Any) -> Line | None:
     """Give the innermost line of the user's own code that led to an operation's creation."""
-    for frame in reversed(list(op.traceback)):
+    frames = list(op.traceback)
+    for frame in reversed(frames):
         if is_user_file(frame.filename):
-            return line_of(frame.filename, frame.lineno)
+            line = line_of(frame.filename, frame.lineno)
+            converted = any(_AUTOGRAPH in other.filename for other in frames)
+            return statement_of(line) if converted else line
     return None
 
 
@@ -104,8 +112,11 @@ def _forward_by_name(op: Any) -> Any:
     # The gradients of loops, branches and functions are graphs of their own, which know the graph
     # that they differentiate, or take tensors from it.
     candidates = [getattr(graph, "_forward_graph", None)]
-    candidates += [getattr(t, "graph", None) for t in getattr(graph, "external_captures", ())
-                   if not hasattr(t, "numpy")]
+    candidates += [
+        getattr(t, "graph", None)
+        for t in getattr(graph, "external_captures", ())
+        if not hasattr(t, "numpy")
+    ]
     found: dict[int, Any] = {}
     for candidate in candidates:
         forward = None if candidate is None else _operation(candidate, match["forward"])
@@ -248,7 +259,11 @@ def fused_operations(op: Any, kernel: str) -> tuple[str, tuple[str, ...]] | None
 def _leads_to(op: Any, bases: tuple[str, ...], depth: int) -> bool:
     if op.type in bases:
         return True
-    return depth > 0 and op.type in _PASSED and any(_leads_to(t.op, bases, depth - 1) for t in op.inputs)
+    return (
+        depth > 0
+        and op.type in _PASSED
+        and any(_leads_to(t.op, bases, depth - 1) for t in op.inputs)
+    )
 
 
 #: Operations that the optimiser fuses into a leading one.

@@ -7,6 +7,7 @@ by file and number, and in a notebook by cell and number.  Nothing here touches 
 
 from __future__ import annotations
 
+import ast
 import linecache
 import os
 import sys
@@ -85,6 +86,32 @@ def cell_of(filename: str) -> int | None:
 def line_of(filename: str, number: int) -> Line:
     """Make a `Line` from a file name and a line number; the text is read from the source."""
     return Line(filename, number, linecache.getline(filename, number).strip(), cell_of(filename))
+
+
+def statement_of(line: Line) -> Line:
+    """Give the first line of the simple statement that a line lies in, or the line itself.
+
+    For lines that are known only as far as the statement, as AutoGraph's are: it writes each
+    statement anew on one line.
+    """
+    text = "".join(linecache.getlines(line.file))
+    first = _statements(text).get(line.number, line.number)
+    return line if first == line.number else line_of(line.file, first)
+
+
+@lru_cache(maxsize=64)
+def _statements(text: str) -> dict[int, int]:
+    """Map each line of a simple statement over several lines to the first of them."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):  # a cell with magics, say
+        return {}
+    return {
+        number: node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and not hasattr(node, "body")
+        for number in range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)
+    }
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
