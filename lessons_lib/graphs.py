@@ -268,6 +268,9 @@ def _leads_to(op: Any, bases: tuple[str, ...], depth: int) -> bool:
 
 #: Operations that the optimiser fuses into a leading one.
 _PASSED: Final = frozenset(
-    "BiasAdd BiasAddV1 Add AddV2 Relu Relu6 Elu LeakyRelu Tanh Sigmoid Gelu Mul Maximum".split()
-    + ["Identity", "FusedBatchNormV3", "FusedBatchNorm", "Softplus", "Mish"]
-)
+    (
+        "Add", "AddV2", "BiasAdd", "BiasAddV1", "Elu", "FusedBatchNorm", "FusedBatchNormV3", "Gelu",
+        "Identity", "LeakyRelu", "Maximum", "Mish", "Mul", "Relu", "Relu6", "Sigmoid", "Softplus",
+        "Tanh",
+    )
+)  # fmt: skip
