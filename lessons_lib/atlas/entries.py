@@ -226,10 +226,10 @@ def operations() -> list[Entry]:
                 "tf.nn.l2_normalize": lambda x: tf.nn.l2_normalize(x, 1),
                 "tf.nn.moments": lambda x: tf.nn.moments(x, [0]),
                 "tf.nn.embedding_lookup": lambda x, rows: tf.nn.embedding_lookup(x, rows),
-                "tf.nn.softmax_cross_entropy_with_logits": lambda x, y: (
+                "tf.nn.softmax_cross_entropy…": lambda x, y: (
                     tf.nn.softmax_cross_entropy_with_logits(y, x)
                 ),
-                "tf.nn.sparse_softmax_cross_entropy…": lambda labels, x: (
+                "tf.nn.sparse_softmax_cross…": lambda labels, x: (
                     tf.nn.sparse_softmax_cross_entropy_with_logits(labels, x)
                 ),
             },

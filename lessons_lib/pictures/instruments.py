@@ -1,0 +1,58 @@
+"""Registers the pictures of comparisons, single operations and Keras training runs.
+
+What draws them is imported when something is drawn, and matplotlib with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lessons_lib.atlas import OpAtlas
+from lessons_lib.compare import Comparison
+from lessons_lib.op_memory import OpMemory
+from lessons_lib.rendering import alt_text, draw
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@draw.register(Comparison)
+def _(result: Comparison, ax: Any = None, **options: Any) -> Axes:
+    from lessons_lib.pictures.comparison import draw_comparison
+
+    return draw_comparison(result, ax, **options)
+
+
+@alt_text.register(Comparison)
+def _(result: Comparison, **options: Any) -> str:
+    from lessons_lib.pictures.comparison import describe_comparison
+
+    return describe_comparison(result, **options)
+
+
+@draw.register(OpMemory)
+def _(result: OpMemory, ax: Any = None, **options: Any) -> Axes:
+    from lessons_lib.pictures.operations import draw_op
+
+    return draw_op(result, ax, **options)
+
+
+@alt_text.register(OpMemory)
+def _(result: OpMemory, **options: Any) -> str:
+    from lessons_lib.pictures.operations import describe_op
+
+    return describe_op(result, **options)
+
+
+@draw.register(OpAtlas)
+def _(result: OpAtlas, ax: Any = None, **options: Any) -> Axes:
+    from lessons_lib.pictures.operations import draw_atlas
+
+    return draw_atlas(result, ax, **options)
+
+
+@alt_text.register(OpAtlas)
+def _(result: OpAtlas, **options: Any) -> str:
+    from lessons_lib.pictures.operations import describe_atlas
+
+    return describe_atlas(result, **options)
