@@ -741,6 +741,34 @@ def test_an_inner_function_is_seen_with_its_own_line():
     assert watch.rows[1].trace.trace_seconds > watch.rows[0].trace.trace_seconds
 
 
+def test_the_cost_of_watching_is_not_in_the_seconds(monkeypatch):
+    from lessons_lib.tracing import hook
+    from lessons_lib.tracing import watch as module
+
+    class Clock:
+        now = 0.0
+
+        def perf_counter(self):
+            self.now += 1e-6
+            return self.now
+
+    clock, read = Clock(), module.contents_of
+
+    def slowly(*args):
+        clock.now += 100.0
+        return read(*args)
+
+    monkeypatch.setattr(hook, "time", clock)
+    monkeypatch.setattr(module, "contents_of", slowly)
+    inner = tf.function(plain)
+    outer = tf.function(lambda x: inner(x))
+    with watch_retracing() as watch:
+        outer(tf.ones([1]))
+    assert len(watch.rows) == 2
+    assert clock.now > 200
+    assert all(0 < row.seconds < 1 for row in watch.rows)
+
+
 def test_same_name_and_shape_are_told_apart():
     one, two = tf.function(plain), tf.function(plain)
     with watch_retracing() as watch:
