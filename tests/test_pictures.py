@@ -401,6 +401,20 @@ def test_what_was_kept_is_written_at_its_height() -> None:
     assert abs(kept_at[1] + 10 * MIB) < 0.2 * MIB
 
 
+def test_a_limit_is_drawn_where_it_is_or_named_at_the_edge() -> None:
+    for limit, words in ((10 * MIB, "limit\n10 MiB"), ("30 MiB", "limit\n30 MiB")):
+        ax = small().plot(limit=limit)
+        (line,) = (line for line in ax.lines if line.get_gid() == "limit")
+        assert ax.get_ylim()[0] < line.get_ydata()[0] < ax.get_ylim()[1]
+        assert words in [text.get_text() for text in ax.texts]
+    far = small().plot(limit="300 MiB")
+    assert not [line for line in far.lines if line.get_gid() == "limit"]
+    assert "limit ↑\n300 MiB" in [text.get_text() for text in far.texts]
+    assert far.get_ylim() == small().plot().get_ylim()
+    with pytest.raises(ValueError, match="is not a size"):
+        small().plot(limit="a lot")
+
+
 def test_lines_are_named_on_request_and_where_there_is_room() -> None:
     def words(**options: Any) -> str:
         return " ".join(text.get_text() for text in names_of(small().plot(**options)))
@@ -516,6 +530,16 @@ def test_operations_of_one_figure_differ_in_colour_or_pattern() -> None:
     assert op_styles(ops) == op_styles(reversed(ops))
 
 
+def test_a_common_operation_keeps_its_look_when_a_rare_one_has_the_same() -> None:
+    common = op_styles(["MatMul"])["MatMul"]
+    names = [f"Rare{i}" for i in range(1000)]
+    alike = [name for name in names if op_styles([name])[name] == common]
+    assert len(alike) > 5
+    for name in alike:
+        styles = op_styles([name, "MatMul"])
+        assert styles["MatMul"] == common != styles[name]
+
+
 def test_given_colours_are_kept_and_not_used_twice() -> None:
     blue = op_styles(["MatMul"])["MatMul"]
     styles = op_styles(["MatMul", "Rare"], {"Rare": blue})
@@ -563,9 +587,34 @@ def test_recordings_of_very_different_length_have_their_own_time() -> None:
     assert left.get_ylim() == right.get_ylim()
 
 
+def test_no_text_of_recordings_side_by_side_is_in_the_way_of_another() -> None:
+    cases = {"a": small(), "what is too brief": spike(), "c": negative(), "d": tiny()}
+    for count in (1, 2, 3, 4):
+        axes = timelines(dict(list(cases.items())[:count]))
+        for ax in axes:
+            drawn_ticks_only(ax)
+        boxes = texts_of(axes[0].figure)
+        assert outside(axes[0].figure, boxes) == []
+        assert collisions(boxes) == []
+
+
 def test_nothing_to_compare_is_an_error() -> None:
     with pytest.raises(ValueError, match="give at least one recording"):
         timelines({})
+
+
+def test_layers_are_drawn_on_top_of_the_bands() -> None:
+    s = Script()
+    s.new(MIB, "Fill")
+    for _ in range(1024):
+        s.new(KIB, "Tanh")
+    ax = s.done().plot()
+    (layer,) = (c for c in ax.collections if c.get_gid() == "layer")
+    heights = layer.get_paths()[0].vertices[:, 1]
+    # One MiB below, from the first birth on, and 1024 KiB on top of it.
+    assert set(heights[heights < MIB]) == {0}
+    assert (heights.min(), heights.max()) == (0, 2 * MIB)
+    assert sum(heights == MIB) > 1024
 
 
 # Alternative texts, and how a picture reaches the page
@@ -594,7 +643,9 @@ def test_alternative_text_has_times_only_after_the_sign_for_about() -> None:
 def test_the_page_gets_an_image_with_escaped_alternative_text() -> None:
     s = Script()
     s.new(MIB, '<script>alert("op")</script>')
-    page = s.done('<script>alert("$x_1$")</script>').plot()._repr_html_()
+    ax = s.done('<script>alert("$x_1$")</script>').plot()
+    assert not any(text.get_parse_math() for text in ax.findobj(mpl.text.Text) if text.get_text())
+    page = ax._repr_html_()
     assert page is not None
     assert page.count("<") == 1
     assert page.startswith('<img alt="')
@@ -627,13 +678,15 @@ def test_drawing_leaves_matplotlib_as_it_was() -> None:
     from matplotlib import pyplot as plt
 
     plt.close("all")
-    before = dict(mpl.rcParams)
-    ax = step().plot()
-    ax._repr_html_()
-    step().by_op().plot()
-    timelines({"a": small(), "b": step()})
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        before = dict(mpl.rcParams)
+        ax = step().plot()
+        ax._repr_html_()
+        step().by_op().plot()
+        timelines({"a": small(), "b": step()})
+        assert dict(mpl.rcParams) == before
     assert plt.get_fignums() == []
-    assert dict(mpl.rcParams) == before
     with mpl.rc_context({"font.size": 40, "text.color": "red", "axes.labelcolor": "red"}):
         assert png(step().plot().figure) == png(ax.figure)
 

@@ -119,7 +119,7 @@ class CardAxes(Axes):
         return f"<Axes: {_heading(self)}>"
 
     def _repr_html_(self) -> str | None:
-        show = getattr(self.get_figure(root=True), "_repr_html_", None)
+        show = getattr(self.figure, "_repr_html_", None)
         return None if show is None else show()
 
 
