@@ -18,30 +18,42 @@ from __future__ import annotations
 from typing import Any
 
 from lessons_lib import runtime
+from lessons_lib.pictures import instruments as _instruments
 from lessons_lib.pictures import more as _more  # registers what draws each result
+from lessons_lib.atlas import op_atlas
+from lessons_lib.budget import MemoryBudgetExceeded, budget
+from lessons_lib.compare import compare
 from lessons_lib.measure import Measurement, measure
+from lessons_lib.op_memory import op_memory
 from lessons_lib.preflight import Preflight, preflight
 from lessons_lib.process import ProcessMemory, process_memory
 from lessons_lib.profiler import ProfileError
 from lessons_lib.recorder import record
 from lessons_lib.recording import Recording
-from lessons_lib.tracing import trace_report, watch_retracing
+from lessons_lib.tracing import TraceCause, count_traces, trace_report, watch_retracing
 from lessons_lib.training import training_memory
 from lessons_lib.units import format_bytes, parse_bytes
 from lessons_lib.verdicts import Lesson
 
-del _more
+del _instruments, _more
 __version__ = "0.1.0"
 __all__ = [
     "Lesson",
     "Measurement",
+    "MemoryBudgetExceeded",
     "Preflight",
     "ProcessMemory",
     "ProfileError",
     "Recording",
+    "TraceCause",
+    "budget",
+    "compare",
+    "count_traces",
     "format_bytes",
     "load_ipython_extension",
     "measure",
+    "op_atlas",
+    "op_memory",
     "parse_bytes",
     "preflight",
     "process_memory",

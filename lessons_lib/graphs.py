@@ -66,7 +66,7 @@ class Origin:
 
 def user_line(op: Any) -> Line | None:
     """Give the innermost line of the user's own code that led to an operation's creation."""
-    frames = list(op.traceback)
+    frames = list(op.traceback or ())
     for frame in reversed(frames):
         if is_user_file(frame.filename):
             line = line_of(frame.filename, frame.lineno)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lessons_lib.measure import Measurement
+from lessons_lib.pictures import traces as _traces  # registers its own
 from lessons_lib.process import ProcessMemory
 from lessons_lib.rendering import alt_text, draw
 from lessons_lib.training import BatchEstimate, TrainingMemory
@@ -63,3 +64,5 @@ def _(result: BatchEstimate, **options: Any) -> str:
     from lessons_lib.pictures.training import describe_batches
 
     return describe_batches(result, **options)
+
+del _traces
