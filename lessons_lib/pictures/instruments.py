@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lessons_lib.atlas import OpAtlas
+from lessons_lib.callback import FitMemory
 from lessons_lib.compare import Comparison
 from lessons_lib.op_memory import OpMemory
 from lessons_lib.rendering import alt_text, draw
@@ -56,3 +57,17 @@ def _(result: OpAtlas, **options: Any) -> str:
     from lessons_lib.pictures.operations import describe_atlas
 
     return describe_atlas(result, **options)
+
+
+@draw.register(FitMemory)
+def _(result: FitMemory, ax: Any = None, **options: Any) -> Axes:
+    from lessons_lib.pictures.fit import draw_fit
+
+    return draw_fit(result, ax, **options)
+
+
+@alt_text.register(FitMemory)
+def _(result: FitMemory, **options: Any) -> str:
+    from lessons_lib.pictures.fit import describe_fit
+
+    return describe_fit(result, **options)
