@@ -55,3 +55,11 @@ def picture_html(result: rendering.Result, **options: Any) -> str:
     except (TypeError, ImportError):
         return ""
     return str(axes._repr_html_())
+
+
+def run_in_page(script: str) -> None:
+    """Run a piece of JavaScript in the page of a live notebook; nothing where there is none."""
+    if in_notebook():
+        from IPython.display import display
+
+        display({"application/javascript": script, "text/plain": ""}, raw=True)

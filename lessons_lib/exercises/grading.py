@@ -8,19 +8,17 @@ through the same runs, so no figure of it is stored.  Whatever an answer does, w
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import inspect
-import logging
 import random
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lessons_lib.exercises import compare, meter
 from lessons_lib.exercises.graph_counter import GraphCounter
 from lessons_lib.exercises.quantities import Figure, Quantity, Size
+from lessons_lib.exercises.quiet import quick_collection, without_warnings
 from lessons_lib.exercises.result import Result, Status
 from lessons_lib.exercises.watchdog import Tripped, allocated_now
 from lessons_lib.profiler import ProfileError
@@ -76,7 +74,7 @@ def grade(exercise: Exercise, answer: Any, seed: int | None = None) -> Result:
     chance = random.Random(seed) if seed is not None else random.SystemRandom()
     results = []
     try:
-        with _quietly():
+        with without_warnings(), quick_collection():
             for number, size in enumerate(exercise.graded):
                 weighed = _weigh(exercise, answer, size, lambda: chance.randrange(1, 2**31))
                 reference = _reference(exercise, number)
@@ -85,28 +83,6 @@ def grade(exercise: Exercise, answer: Any, seed: int | None = None) -> Result:
         return outcome(verdict.status, verdict.message, blame=verdict.line)
     # The first size that goes wrong, or the largest.
     return next((result for result in results if not result.passed), results[-1])
-
-
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Make garbage collections quick: set aside the many objects that were there before.
-
-    TensorFlow's own warnings are held back meanwhile: fresh inputs make it warn about retracing
-    that is none of the learner's doing.
-    """
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    gc.collect()
-    ours = not gc.get_freeze_count()
-    if ours:
-        gc.freeze()
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        if ours:
-            gc.unfreeze()
 
 
 def _judge(
@@ -140,7 +116,9 @@ def _judge(
         slack = meter.HEAP_FLOOR if figure.quantity.in_bytes else 0
         if figure.floor is not None and figure.measured < figure.floor - slack:
             write = figure.quantity.write
-            message = f"{write(figure.measured)}, and this can't be had below {write(figure.floor)}: "
+            message = (
+                f"{write(figure.measured)}, and this can't be had below {write(figure.floor)}: "
+            )
             message += (
                 "some of its memory was hidden from the instruments."
                 if figure.quantity.in_bytes

@@ -333,9 +333,7 @@ q4 = Exercise(
     """,
     starter=make_average_step_starter,
     solution_code=make_average_step_solution,
-    inputs=lambda size, seed: Inputs(
-        ((size["rows"], size["width"]),), _batches(size, seed).calls
-    ),
+    inputs=lambda size, seed: Inputs(((size["rows"], size["width"]),), _batches(size, seed).calls),
     steps=True,
     shown=_SHOWN,
     graded=_GRADED,

@@ -246,9 +246,7 @@ q3 = Exercise(
     """,
     starter=gelu_gradient_starter,
     solution_code=gelu_gradient_solution,
-    inputs=lambda size, seed: Inputs(
-        (normal(seed, size["rows"], size["width"]) + 1.0, size["n"])
-    ),
+    inputs=lambda size, seed: Inputs((normal(seed, size["rows"], size["width"]) + 1.0, size["n"])),
     shown={"rows": 512, "width": 128, "n": 16},
     graded=({"rows": 512, "width": 160, "n": 16}, {"rows": 768, "width": 128, "n": 20}),
     promises=(

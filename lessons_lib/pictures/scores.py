@@ -104,7 +104,7 @@ def _draw_bars(result: Result, figure: Figure, ax: Axes | None, heading: str) ->
                 )
             else:
                 ax.barh(place, value, height=0.62, color=colour)
-            text = figure.quantity.format(value)
+            text = figure.quantity.write(value)
             if name == "yours" and figure.beats_reference and result.passed:
                 text += "  ★ beats the reference"
             if name == "yours" and heap and not wide:
@@ -159,7 +159,7 @@ def describe_score(result: Result) -> str:
     if _by_timeline(result, figure):
         assert result.recording is not None
         return head + describe_recording(result.recording, limit=figure.budget, label="your answer")
-    write = figure.quantity.format
+    write = figure.quantity.write
     said = ", ".join(f"{name} {write(value)}" for name, value, _ in _bars(result, figure))
     heap = ""
     if result.heap_bytes and figure.quantity is Quantity.PEAK:
