@@ -590,7 +590,7 @@ def test_recordings_of_very_different_length_have_their_own_time() -> None:
 def test_no_text_of_recordings_side_by_side_is_in_the_way_of_another() -> None:
     cases = {"a": small(), "what is too brief": spike(), "c": negative(), "d": tiny()}
     for count in (1, 2, 3, 4):
-        axes = timelines(dict(list(cases.items())[:count]))
+        axes = timelines(dict(list(cases.items())[:count]), limit="40 MiB")
         for ax in axes:
             drawn_ticks_only(ax)
         boxes = texts_of(axes[0].figure)
@@ -706,6 +706,19 @@ def test_the_users_axes_are_drawn_on_and_returned() -> None:
         assert plt.get_fignums() == [figure.number]
     finally:
         plt.close(figure)
+
+
+def test_text_outside_the_users_axes_can_be_read_on_a_dark_figure() -> None:
+    with mpl.rc_context({"axes.labelcolor": "white"}):
+        figure = Figure(figsize=(12, 4), facecolor="black")
+        ax = figure.subplots()
+    figure.subplots_adjust(right=0.85)
+    step().plot(ax, limit="26 MiB")
+    words = [*(t for t in ax.texts if t.get_gid() == "margin")]
+    words += [t for legend in ax.findobj(mpl.legend.Legend) for t in legend.get_texts()]
+    assert len(words) > 4
+    assert {to_hex(text.get_color()) for text in words} == {"#ffffff"}
+    assert to_hex(names_of(ax)[0].get_color()) == INK
 
 
 def test_pictures_are_registered_without_loading_matplotlib() -> None:

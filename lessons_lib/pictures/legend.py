@@ -16,7 +16,7 @@ from matplotlib.legend import Legend
 from matplotlib.patches import Patch
 
 from lessons_lib.pictures.colours import INK, Style
-from lessons_lib.pictures.theme import DPI, TEXT, text_size
+from lessons_lib.pictures.theme import DPI, TEXT, fit_text, text_size
 
 _HANDLE: Final = 1.5  # in units of the font size, as matplotlib counts
 _HANDLE_GAP: Final = 0.45
@@ -47,7 +47,15 @@ class Strip:
         """Height in inches."""
         return len(self.rows) * _ROW + 0.04 if self.rows else 0.0
 
-    def draw(self, parent: Axes | Figure, x: float, y: float, inch: float, side: str) -> None:
+    def draw(
+        self,
+        parent: Axes | Figure,
+        x: float,
+        y: float,
+        inch: float,
+        side: str,
+        colour: str = INK,
+    ) -> None:
         """Draw it.
 
         Parameters
@@ -60,6 +68,8 @@ class Strip:
             An inch of height in these coordinates.
         side : str
             ``"left"`` or ``"right"``: the corner that is meant.
+        colour : str
+            Of the texts.
         """
         corner: Any = f"lower {side}"
         for place, row in zip(reversed(range(len(self.rows))), self.rows, strict=True):
@@ -72,7 +82,7 @@ class Strip:
                 ncols=len(row),
                 frameon=False,
                 fontsize=TEXT,
-                labelcolor=INK,
+                labelcolor=colour,
                 handlelength=_HANDLE,
                 handleheight=0.9,
                 handletextpad=_HANDLE_GAP,
@@ -107,6 +117,8 @@ def plan_strip(
         Pixels an inch of the figure.
     """
     em = TEXT * dpi / 72
+    most = width - (_HANDLE + _HANDLE_GAP + _COLUMN_GAP) * em
+    entries = [(fit_text(text, most, dpi=dpi), style) for text, style in entries]
     for shown in range(len(entries), 0, -1):
         hidden = len(entries) - shown
         some = [*entries[:shown], *([(f"… {hidden} more", None)] if hidden else [])]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 
-from lessons_lib.pictures.colours import FAINT_INK, INK, PAPER
+from lessons_lib.pictures.colours import FAINT_INK, INK, PAPER, luminance
 from lessons_lib.pictures.labels import View
 from lessons_lib.pictures.panels import PEAK_GAP, PEAK_SIZE, Panel
-from lessons_lib.pictures.theme import TEXT, TITLE, fit_text, text_size
+from lessons_lib.pictures.theme import TEXT, TITLE, fit_text, label_colour, text_size
 from lessons_lib.units import format_bytes
 
 
@@ -86,12 +86,13 @@ def write_margin(ax: Axes, panel: Panel, view: View, label: tuple[float, float])
 
     `label` is the right end and the lower edge of the peak's label, which is to be kept clear.
     """
-    texts = panel.margin_texts
+    texts = panel.margin_texts(view.high)
     room: float = ax.figure.bbox.x1 - ax.get_window_extent().x1
     end = panel.seconds * view.per_second
     if not texts or room + view.width - end < panel.margin(view.dpi) - 8:
         return
     apart = max(text_size(text, dpi=view.dpi)[1] for _, text, _ in texts)
+    outside = label_colour(ax)
     floor = apart / 2  # not into the tick labels below
     for value, text, colour in texts:
         place = max((value - view.low) * view.per_byte, floor)
@@ -111,6 +112,6 @@ def write_margin(ax: Axes, panel: Panel, view: View, label: tuple[float, float])
             va="center",
             fontsize=TEXT,
             linespacing=1.1,
-            color=colour,
+            color=outside if colour == INK or luminance(outside) > 0.3 else colour,
             gid="margin",
         )

@@ -90,22 +90,23 @@ class Panel:
         """Length of the time axis; never 0."""
         return float(self.bands.times[-1]) or 1e-6
 
-    @property
-    def margin_texts(self) -> list[tuple[int, str, str]]:
-        """Byte, text and colour of what stands right of the data, from below."""
-        texts = []
+    def margin_texts(self, high: float) -> list[tuple[float, str, str]]:
+        """Give byte, text and colour of what stands right of the data, from below.
+
+        `high` is the upper limit of the axes.
+        """
+        texts: list[tuple[float, str, str]] = []
         if kept := self.recording.kept_bytes:
             texts.append((kept, f"kept\n{format_bytes(kept)}".replace("-", "−"), INK))
         if self.limit is not None:
-            far = " ↑" if self.limit > self.reach[1] else ""
-            at = min(self.limit, self.reach[1])
-            texts.append((at, f"limit{far}\n{format_bytes(self.limit)}", LIMIT))
+            far = " ↑" if self.limit > high else ""
+            texts.append((min(self.limit, high), f"limit{far}\n{format_bytes(self.limit)}", LIMIT))
         return sorted(texts)
 
     def margin(self, dpi: float) -> float:
-        """Pixels that `margin_texts` need."""
+        """Give the pixels that `margin_texts` needs."""
         return max(
-            (text_size(text, dpi=dpi)[0] + 22 for _, text, _ in self.margin_texts), default=0
+            (text_size(text, dpi=dpi)[0] + 22 for _, text, _ in self.margin_texts(0)), default=0
         )
 
     def head(self, ax: Axes, reach: tuple[int, int], seconds: float) -> float:

@@ -21,6 +21,7 @@ from typing import Any, Final
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
@@ -44,6 +45,7 @@ __all__ = [
     "byte_axis",
     "fit_text",
     "get_alt",
+    "label_colour",
     "mib_axis",
     "new_axes",
     "op_colours",
@@ -191,6 +193,11 @@ def arrange(
         wspace=gap / each_wide,
         hspace=between / each_high,
     )
+
+
+def label_colour(ax: Axes) -> str:
+    """Give the colour for text outside of axes, which may lie on a dark figure of the user's."""
+    return to_hex(ax.yaxis.label.get_color())
 
 
 def set_alt(ax: Axes, text: str) -> None:

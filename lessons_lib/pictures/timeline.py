@@ -28,6 +28,7 @@ from lessons_lib.pictures.theme import (
     arrange,
     byte_axis,
     fit_text,
+    label_colour,
     new_axes,
     quiet_grid,
     set_alt,
@@ -192,7 +193,7 @@ def _draw_inside(ax: Axes, panel: Panel, styles: Styles) -> None:
     names = panel.names(view)
     strip = plan_strip(legend_entries([panel], styles, [names], [view]), view.width, dpi=view.dpi)
     _draw_panel(ax, panel, styles, view, names)
-    strip.draw(ax, 0.0, 1 + _ABOVE / view.height, view.dpi / view.height, "left")
+    strip.draw(ax, 0.0, 1 + _ABOVE / view.height, view.dpi / view.height, "left", label_colour(ax))
     _title(ax, panel, view, strip.height)
 
 
