@@ -22,13 +22,12 @@ BOTTOM = {
 }  # fmt: skip
 MIDDLE = {
     "agreement", "atlas", "budget", "callback", "compare", "growth", "live", "measure",
-    "op_memory", "phases", "preflight", "process", "recorder", "recording", "recording_file",
-    "report", "tracing", "training",
-    "verdicts",
+    "op_memory", "phases", "preflight", "process", "programs", "recorder", "recording",
+    "recording_file", "programs", "report", "tracing", "training", "verdicts",
 }  # fmt: skip
 TOP = {
-    "__init__", "__main__", "display", "exercises", "magics", "pictures", "predict", "progress",
-    "pytest_plugin", "quiz", "widgets",
+    "__init__", "__main__", "clinic", "clinic_cases", "display", "exercises", "live_pictures",
+    "magics", "pictures", "predict", "progress", "pytest_plugin", "quiz", "quizzes", "widgets",
 }  # fmt: skip
 NAMES = ("bottom", "middle", "top")
 LAYER = {name: level for level, names in enumerate((BOTTOM, MIDDLE, TOP)) for name in names}
