@@ -74,9 +74,10 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         ) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"{name} is not a recording: give a file that Recording.save wrote")
-    if document.get("version") != VERSION:
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
         raise ValueError(
-            f"{name} was written in format {document.get('version')!r} and this version reads "
+            f"{name} was written in format {version!r} and this version reads "
             f"format {VERSION}: use the version of lessons_lib that wrote it"
         )
     try:
@@ -144,6 +145,7 @@ def _site(value: Any) -> Site:
 
 def _fields(document: dict[str, Any]) -> dict[str, Any]:
     seconds = float(_typed(document, "seconds", (int, float)))
+    _check(0 <= seconds < float("inf"), "seconds are not a length of time")
     notes = _typed(document, "notes", (list,))
     _check(all(isinstance(note, str) for note in notes), "notes are not text")
     versions = _typed(document, "versions", (dict,))
@@ -160,8 +162,18 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
     limits = {"site": (0, len(sites)), "born": (-1, len(times)), "died": (-1, len(times))}
     for name, (low, high) in limits.items():
         column = columns[name]
-        _check(not size or bool((column >= low).all() and (column < high).all()), f"{name} is out of range")
-    _check(bool((columns["nbytes"] >= 0).all()), "a size is negative")
+        _check(
+            not size or bool((column >= low).all() and (column < high).all()),
+            f"{name} is out of range",
+        )
+    for name in ("nbytes", "reserved"):
+        _check(bool((columns[name] >= 0).all()), f"{name} has a negative size")
+    born, died = columns["born"], columns["died"]
+    events = np.sort(np.concatenate((born[born >= 0], died[died >= 0])))
+    whole = np.array_equal(events, np.arange(len(times)))
+    _check(whole, "an event belongs to no buffer, or to two")
+    _check(bool(((died < 0) | (died > born)).all()), "a buffer is freed before it is allocated")
+    _check(bool(((died >= 0) | (born >= 0)).all()), "a buffer was never there")
     return {
         "label": _typed(document, "label", (str,)),
         "seconds": seconds,
