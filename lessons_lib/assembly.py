@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -26,6 +27,8 @@ from lessons_lib.source import Line
 _POOL: Final = "bfc_cpu_allocator_for_gpu"
 #: How the runtime names the gradient of a whole function.
 _BACKWARD: Final = "__inference___backward"
+# What the optimiser appends to a node whose value it computed.
+_FOLDED: Final = re.compile(r"/_\d+__cf__\d+$|-folded.*$")
 PICOSECOND: Final = 1e-12
 
 
@@ -104,6 +107,9 @@ class _Namer:
             thread: _Spans([(start, end) for start, end, _ in runs])
             for thread, runs in segment.function_calls.items()
         }
+        self._runs: dict[int, list[int]] = {}
+        for thread, time in sorted(segment.started.values()):
+            self._runs.setdefault(thread, []).append(time)
         self._resolvers: dict[str, graphs.Resolver | None] = {}
         self._cache: dict[object, int] = {}
         self._lines: dict[object, Line] = {}
@@ -119,15 +125,19 @@ class _Namer:
         """Give the number of an allocation's description."""
         call = self._call(event)
         function = self._segment.functions.get(event.step) if event.step else None
-        if function is None and event.op.startswith("__inference"):
-            function = event.op
+        folded = False
+        if function is None and (run := self._run(event)) is not None:
+            function, folded = run
         started = None
         if function is not None and function.startswith(_BACKWARD):
             started = self._started(event)
-        key = (event.op, event.shape, event.dtype, event.kind, function, call, started)
+        key = (event.op, event.shape, event.dtype, event.kind, function, folded, call, started)
         number = self._cache.get(key)
         if number is None:
-            site = self._describe(event, function, call, started)
+            if folded:
+                site = self._describe_folded(event, function or "")
+            else:
+                site = self._describe(event, function, call, started)
             number = self._cache[key] = self._table.number(site)
         return number
 
@@ -138,6 +148,35 @@ class _Namer:
             return None
         i = spans.at(event.time)
         return None if i < 0 else calls[i]
+
+    def _run(self, event: MemoryEvent) -> tuple[str, bool] | None:
+        """Tell which function was being called from Python, and whether it was being prepared.
+
+        At its first call the optimiser computes what does not depend on the inputs, before the
+        graph runs.  A function that XLA compiled has no such run.
+        """
+        spans = self._functions.get(event.thread)
+        i = -1 if spans is None else spans.at(event.time)
+        if i < 0:
+            return None
+        start, end, name = self._segment.function_calls[event.thread][i]
+        runs = self._runs.get(event.thread, [])
+        following = bisect.bisect_right(runs, event.time)
+        return name, following < len(runs) and start <= runs[following] <= end
+
+    def _describe_folded(self, event: MemoryEvent, function: str) -> Site:
+        name = _FOLDED.sub("", event.op) if event.op != function else ""
+        resolver = self._resolver(function)
+        origin = resolver.find(name) if resolver is not None and name else None
+        return Site(
+            op=None if origin is None else origin.op.type,
+            name=name or None,
+            shape=_shape(event.shape),
+            dtype=_dtype(event.dtype),
+            kind="constant folding",
+            line=self._definition(function) if origin is None else origin.line,
+            function=_readable(function),
+        )
 
     def _line(self, call: Call | None, forward: bool = False) -> Line | None:
         place = None if call is None else call.forward if forward else call.place
