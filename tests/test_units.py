@@ -66,21 +66,10 @@ def test_parsing(text: int | str, n: int) -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        "",
-        " ",
-        "MiB",
-        "30",
-        "30 XB",
-        "-1 MiB",
-        "1e3 B",
-        "1,5 MiB",
-        "1.5.2 B",
-        ".5 B",
-        "5. B",
-        "NaN B",
-    ]
-    + ["inf GiB", "30 MiB MiB", "9" * 5000 + " B", -1, -(10**30)],
-)
+        "", " ", "MiB", "30", "30 XB", "-1 MiB", "1e3 B", "1,5 MiB", "1.5.2 B", ".5 B", "5. B",
+        "NaN B", "inf GiB", "30 MiB MiB", "9" * 5000 + " B", -1, -(10**30),
+    ],
+)  # fmt: skip
 def test_what_is_not_a_size(bad: Any) -> None:
     with pytest.raises(ValueError, match=r"size|negative") as caught:
         parse_bytes(bad)
