@@ -18,13 +18,13 @@ from __future__ import annotations
 from typing import Any
 
 from lessons_lib import runtime
-from lessons_lib.pictures import instruments as _instruments
-from lessons_lib.pictures import more as _more  # registers what draws each result
 from lessons_lib.atlas import op_atlas
 from lessons_lib.budget import MemoryBudgetExceeded, budget
 from lessons_lib.compare import compare
 from lessons_lib.measure import Measurement, measure
 from lessons_lib.op_memory import op_memory
+from lessons_lib.pictures import instruments as _instruments
+from lessons_lib.pictures import more as _more  # registers what draws each result
 from lessons_lib.preflight import Preflight, preflight
 from lessons_lib.process import ProcessMemory, process_memory
 from lessons_lib.profiler import ProfileError

@@ -17,13 +17,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_cell_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.core.inputtransformer2 import (
     TokenTransformBase,
     assemble_continued_line,
     find_end_of_continued_line,
 )
+from IPython.core.magic import Magics, line_cell_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
 from lessons_lib.recorder import record
 from lessons_lib.recording import Recording
@@ -38,9 +38,10 @@ _BLOCK: Final = "__lessons_lib_block_{}__"
 _numbers: Final = itertools.count()
 # Statements that cannot stand behind a colon on one line.
 _COMPOUND: Final = frozenset(
-    "async class def for if match try while with @".split()
+    ["async", "class", "def", "for", "if", "match", "try", "while", "with", "@"]
 )
-_FLAGS: Final = ("--plot", "--lines", "--ops", "-h", "--help")
+_FLAGS: Final = ("--plot", "--lines", "--ops")
+_HELP: Final = frozenset(("-h", "--help"))
 
 
 def summary_line(recording: Recording) -> str:
@@ -195,9 +196,10 @@ class MemLine(TokenTransformBase):  # type: ignore[misc, unused-ignore]
         text = assemble_continued_line(lines, (start, column), end)
         flags, statement = split_flags(text.removeprefix("%mem"))
         indent = lines[start][:column]
-        if statement and statement.split()[0].rstrip(":") not in _COMPOUND:
+        plain = statement and statement.split()[0].rstrip(":") not in _COMPOUND
+        if plain and not statement.startswith(("%", "!")):
             new = f"{indent}with {_HOOK}({flags!r}): {statement}\n"
-        else:  # the magic itself says what is wrong
+        else:  # the magic itself runs it, or says what is wrong
             rest = text.removeprefix("%mem").strip()
             new = f"{indent}get_ipython().run_line_magic('mem', {rest!r})\n"
         return [*lines[:start], new, *lines[end + 1 :]]
@@ -216,6 +218,9 @@ class MemMagics(Magics):
     def mem(self, line: str, cell: str | None = None) -> None:
         """Measure the TensorFlow memory of a statement or a cell: peak, kept, buffers, time."""
         flags, statement = split_flags(line)
+        if not _HELP.isdisjoint(flags):
+            print(self.mem.parser.format_help().replace("::\n\n  %", "%"))
+            return
         self._check(flags)
         if cell is not None and statement:
             raise UsageError(
@@ -224,11 +229,15 @@ class MemMagics(Magics):
             )
         text = statement if cell is None else cell
         if not text.strip():
-            raise UsageError("there is nothing to measure: write %mem STATEMENT, or %%mem and a cell")
+            raise UsageError(
+                "there is nothing to measure: write %mem STATEMENT, or %%mem and a cell"
+            )
         self._run(flags, text)
 
     def _check(self, flags: list[str]) -> None:
         for flag in flags:
+            if flag in _HELP:
+                raise UsageError(f"{flag} stands alone: write %mem {flag}")
             if flag not in _FLAGS:
                 raise UsageError(f"%mem has no flag {flag}: use --plot, --lines or --ops")
         parse_argstring(self.mem, " ".join(flags))
@@ -244,7 +253,7 @@ class MemMagics(Magics):
         hook = ast.parse(f"{_HOOK}({flags!r})").body
         tree.body = [*hook, *tree.body]
         tree = _Wrap().visit(tree)
-        exec(compile(tree, name, "exec"), shell.user_ns)  # noqa: S102 - the user's own cell
+        exec(compile(tree, name, "exec"), shell.user_ns)
 
 
 _LOADED: Final = "_lessons_lib_magics"

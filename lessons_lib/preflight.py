@@ -234,8 +234,10 @@ def preflight() -> Preflight:
         tensorflow=tf.__version__,
         keras=tf.keras.__version__,
         allocator=found.allocator,
-        devices=tuple(device.name.removeprefix("/physical_device:") for device in
-                      tf.config.list_physical_devices()),
+        devices=tuple(
+            device.name.removeprefix("/physical_device:")
+            for device in tf.config.list_physical_devices()
+        ),
         memory_bytes=memory,
         memory_from=source,
         platform=f"{platform.system()} {platform.machine()}",

@@ -357,18 +357,35 @@ class _StatReader:
         places = self._layouts.get(form)
         if places is None or stats[places[0]].metadata_id != self._address:
             places = self._layouts[form] = self._layout(stats)
-        numbers = [
+        address, requested, reserved, in_use = [
             (stat.int64_value or stat.uint64_value) for stat in map(stats.__getitem__, places[:4])
         ]
         allocator = self._word(stats[places[4]])
         if not allocates:
-            return MemoryEvent(time, thread, False, *numbers, allocator, 0, "", "", 0, "")
+            return MemoryEvent(
+                time,
+                thread,
+                False,
+                address,
+                requested,
+                reserved,
+                in_use,
+                allocator,
+                0,
+                "",
+                "",
+                0,
+                "",
+            )
         step, op, kind, dtype, shape = (None if place < 0 else stats[place] for place in places[5:])
         return MemoryEvent(
             time,
             thread,
             True,
-            *numbers,
+            address,
+            requested,
+            reserved,
+            in_use,
             allocator,
             0 if step is None else step.int64_value or step.uint64_value,
             self._word(op),

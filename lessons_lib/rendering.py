@@ -102,7 +102,7 @@ def html_table(
             for s, value in zip(side, values, strict=True)
         )
 
-    head = f"<caption style=\"text-align:left\">{html.escape(caption)}</caption>" if caption else ""
+    head = f'<caption style="text-align:left">{html.escape(caption)}</caption>' if caption else ""
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
     return (
         f'<table style="{_TABLE}">{head}<thead><tr>{cells("th", headers)}</tr></thead>'

@@ -51,7 +51,12 @@ def held_back_stderr() -> Iterator[None]:
         python_stream = sys.stderr
         if _writes_to_descriptor_2(python_stream):
             sys.stderr = stack.enter_context(
-                open(os.dup(original), "w", encoding=python_stream.encoding, errors="backslashreplace")
+                open(
+                    os.dup(original),
+                    "w",
+                    encoding=python_stream.encoding,
+                    errors="backslashreplace",
+                )
             )
         try:
             os.dup2(store.fileno(), 2)

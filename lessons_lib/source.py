@@ -78,7 +78,7 @@ def cell_of(filename: str) -> int | None:
         digits = filename[len("<ipython-input-") :].split("-", 1)[0]
         return int(digits) if digits.isdigit() else None
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None  # type: ignore[attr-defined]
+    shell = ipython.get_ipython() if ipython is not None else None
     known = getattr(getattr(shell, "compile", None), "_filename_map", None)
     return known.get(filename) if isinstance(known, dict) else None
 

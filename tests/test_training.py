@@ -43,7 +43,7 @@ def step(request, batch):
 def test_categories_add_up_exactly_to_what_the_recorder_saw(step):
     total = sum(step.series.bytes.values())
     assert sum(step.categories.values()) == step.peak_bytes == total.max()
-    times, live = step.recording.timeline()
+    _times, live = step.recording.timeline()
     freed_before = -sum(b.nbytes for b in step.recording.buffers if b.allocated_at is None)
     # Growth over the block's start, plus what the old variables gave back in it.
     assert total[-1] == live[-1] - freed_before
@@ -67,7 +67,8 @@ def test_each_hidden_layer_keeps_one_activation(step):
     # tanh keeps its own output; the matmul's is freed (eager) or handed on (graph).  How far the
     # backward pass has come when a graph peaks depends on the order of execution.
     kept = {x.layer: x.activation_bytes for x in step.layers if x.layer.startswith("hidden")}
-    assert kept and set(kept.values()) == {LAYER}
+    assert kept
+    assert set(kept.values()) == {LAYER}
     most = step.series.bytes[Category.ACTIVATIONS].max()
     assert DEPTH * LAYER <= most < DEPTH * LAYER + LAYER // 2
 
@@ -93,7 +94,8 @@ def test_phases_come_in_order(step):
 
 def test_xla_step_is_not_split(batch):
     step = training_memory(build(jit_compile=True), *batch)
-    assert step.mode == "xla" and any("XLA" in note for note in step.notes)
+    assert step.mode == "xla"
+    assert any("XLA" in note for note in step.notes)
     assert step.categories[Category.ACTIVATIONS] == step.categories[Category.GRADIENTS] == 0
     assert step.categories[Category.OTHER] > 0
     assert sum(step.categories.values()) == step.peak_bytes
@@ -181,7 +183,8 @@ def test_largest_batch_is_run_and_fits(batch):
     budget = WEIGHTS * 3 + 40 * LAYER
     step = training_memory(build(run_eagerly=True), *batch, budget=budget)
     found = step.largest_batch
-    assert found.verified and 0 < found.peak_bytes <= budget
+    assert found.verified
+    assert 0 < found.peak_bytes <= budget
     # One example more may not be far off, but much more cannot fit.
     assert found.peak_bytes > 0.8 * budget
     assert found.batch in [size for size, _ in found.measured]
@@ -196,28 +199,35 @@ def test_search_finds_the_last_batch_that_fits(fixed):
         return fixed + 10 * batch
 
     found = largest_batch(peak_of, 5005, [10, 20, 40], available_bytes=10**9)
-    assert found.batch == (5005 - fixed) // 10 and found.verified
+    assert found.batch == (5005 - fixed) // 10
+    assert found.verified
     assert len(tried) <= 3 + 6
 
 
 def test_search_does_not_run_what_the_machine_cannot_hold():
     found = largest_batch(lambda b: 10 * b, 5000, [10, 20], available_bytes=1000)
-    assert not found.verified and "available" in found.note
+    assert not found.verified
+    assert "available" in found.note
 
 
 def test_search_survives_a_law_that_is_no_line():
     found = largest_batch(lambda b: b * b, 10_000, [10, 20, 40], available_bytes=10**9)
-    assert found.verified and found.peak_bytes <= 10_000 and 40 <= found.batch <= 100
+    assert found.verified
+    assert found.peak_bytes <= 10_000
+    assert 40 <= found.batch <= 100
 
 
 def test_nothing_fits():
     found = largest_batch(lambda b: 100 + b, 50, [1, 2], available_bytes=10**9)
-    assert found.batch == 0 and not found.verified
+    assert found.batch == 0
+    assert not found.verified
 
 
 def test_fit_line_reads_an_exact_line():
     fixed, slope, spread = fit_line([(1, 13), (2, 16), (4, 22)])
-    assert fixed == pytest.approx(10) and slope == pytest.approx(3) and spread == pytest.approx(0)
+    assert fixed == pytest.approx(10)
+    assert slope == pytest.approx(3)
+    assert spread == pytest.approx(0)
 
 
 def test_phases_need_notes():

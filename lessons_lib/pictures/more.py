@@ -65,4 +65,5 @@ def _(result: BatchEstimate, **options: Any) -> str:
 
     return describe_batches(result, **options)
 
+
 del _traces

@@ -192,7 +192,9 @@ def describe_batches(result: BatchEstimate) -> str:
     """Say what the picture of a batch estimate shows."""
     from lessons_lib.training.batch import describe
 
-    return f"Measured peaks against batch size with a fitted line and the budget: {describe(result)}."
+    return (
+        f"Measured peaks against batch size with a fitted line and the budget: {describe(result)}."
+    )
 
 
 def draw_batches(result: BatchEstimate, ax: Axes | None = None) -> Axes:
@@ -243,5 +245,3 @@ def draw_batches(result: BatchEstimate, ax: Axes | None = None) -> Axes:
         ax.set_title("largest batch that fits", loc="left")
         set_alt(ax, describe_batches(result))
     return ax
-
-

@@ -8,7 +8,8 @@ a batch fits; ``report`` holds the result; ``run`` puts them together.
 from __future__ import annotations
 
 from lessons_lib.training.batch import BatchEstimate, largest_batch
-from lessons_lib.training.report import Category, LayerBytes, Phase, TrainingMemory
+from lessons_lib.training.categories import Category
+from lessons_lib.training.report import LayerBytes, Phase, TrainingMemory
 from lessons_lib.training.run import training_memory
 
 __all__ = [

@@ -161,7 +161,7 @@ def largest_batch(
             if good is not None and following <= good[0]:
                 following = (good[0] + bad) // 2
         following = max(1, following)
-        if following == candidate or (good and following == good[0]) or following == bad:
+        if following in (candidate, bad) or (good and following == good[0]):
             break
         candidate = following
     if good is None:

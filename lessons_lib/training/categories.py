@@ -66,9 +66,17 @@ def _outermost(tensor: Any) -> Any:
 
 
 _WRITERS = frozenset(
-    ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "ResourceScatterUpdate",
-     "ResourceScatterAdd", "ResourceScatterSub", "ResourceApplyAdam", "ResourceApplyGradientDescent")
-)  # fmt: skip
+    {
+        "AssignAddVariableOp",
+        "AssignSubVariableOp",
+        "AssignVariableOp",
+        "ResourceApplyAdam",
+        "ResourceApplyGradientDescent",
+        "ResourceScatterAdd",
+        "ResourceScatterSub",
+        "ResourceScatterUpdate",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,9 @@ def gradient_operations(stages: Stages) -> set[tuple[int, str]]:
     """
     found: set[tuple[int, str]] = set()
     for gradient in stages.gradients:
-        parts = [gradient] if not hasattr(gradient, "indices") else [gradient.values, gradient.indices]
+        parts = (
+            [gradient] if not hasattr(gradient, "indices") else [gradient.values, gradient.indices]
+        )
         for tensor in parts:
             op = getattr(tensor, "op", None)
             while op is not None and op.type in ("Identity", "Reshape", "Squeeze", "ExpandDims"):
@@ -242,6 +252,6 @@ def _handed_on(op: Any, allocating: set[str]) -> bool:
     return False
 
 
-_VIEWS = frozenset("Identity Reshape Squeeze ExpandDims StopGradient NoOp".split())
+_VIEWS = frozenset(["Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "NoOp"])
 
 __all__ = ["BACKWARD", "FORWARD", "UPDATE", "Birth", "Births", "Category", "Label"]

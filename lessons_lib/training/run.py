@@ -195,9 +195,7 @@ def _measured(model: Any, x: Any, y: Any, size: int) -> TrainingMemory:
 def _kinds(model: Any, variables: list[tf.Variable]) -> list[tuple[tf.Variable, Category]]:
     """Tell weights from the rest: the optimizer's variables, metrics' and random seeds'."""
     weights = {id(getattr(v, "value", v)) for v in model.weights}
-    return [
-        (v, Category.WEIGHTS if id(v) in weights else Category.OPTIMIZER) for v in variables
-    ]
+    return [(v, Category.WEIGHTS if id(v) in weights else Category.OPTIMIZER) for v in variables]
 
 
 def _held(

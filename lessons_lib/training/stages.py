@@ -79,7 +79,9 @@ class Stages:
 
     def began(self, kind: str) -> float | None:
         """Give when a kind of call first began in eager mode (``time.perf_counter``), or None."""
-        return min((n.begin for n in self.notes if n.graph is None and n.kind == kind), default=None)
+        return min(
+            (n.begin for n in self.notes if n.graph is None and n.kind == kind), default=None
+        )
 
 
 def _place() -> tuple[Any, float]:
@@ -121,7 +123,7 @@ def _signature(function: Callable[..., Any]) -> Any:
 
 def layers_of(model: Any) -> list[Any]:
     """List a model's innermost layers and the ones that hold them, the model itself left out."""
-    return [layer for layer in model._flatten_layers(include_self=False)]
+    return list(model._flatten_layers(include_self=False))
 
 
 @contextlib.contextmanager
