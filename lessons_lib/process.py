@@ -88,9 +88,10 @@ class ProcessMemory(Result):
         return self.resident_peak_bytes - self.resident_before_bytes
 
     def __repr__(self) -> str:
+        resident = f"≈ +{self.resident_growth_bytes / MIB:.0f} MiB"
+        heap = f"≈ +{self.heap_peak_bytes / MIB:.2f} MiB"
         return (
-            f"<ProcessMemory {self.label!r}: resident set ≈ +{self.resident_growth_bytes / MIB:.0f} "
-            f"MiB, Python heap ≈ +{self.heap_peak_bytes / MIB:.2f} MiB, "
+            f"<ProcessMemory {self.label!r}: resident set {resident}, Python heap {heap}, "
             f"tensors {format_bytes(self.tensor_peak_bytes)}>"
         )
 

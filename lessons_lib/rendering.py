@@ -96,10 +96,10 @@ def html_table(
 
     def cells(tag: str, values: Sequence[object]) -> str:
         scope = ' scope="col"' if tag == "th" else ""
+        styles = [_CELL.format(align=s, space="normal" if s == "left" else "nowrap") for s in side]
         return "".join(
-            f'<{tag}{scope} style="{_CELL.format(align=s, space="normal" if s == "left" else "nowrap")}">'
-            f"{html.escape(str(value))}</{tag}>"
-            for s, value in zip(side, values, strict=True)
+            f'<{tag}{scope} style="{style}">{html.escape(str(value))}</{tag}>'
+            for style, value in zip(styles, values, strict=True)
         )
 
     head = f'<caption style="text-align:left">{html.escape(caption)}</caption>' if caption else ""

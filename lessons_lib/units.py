@@ -89,8 +89,8 @@ def parse_bytes(size: int | str) -> int:
     match = _SIZE.fullmatch(size) if len(size) <= _LONGEST else None
     if match is None or match[2].lower() not in _UNITS:
         raise ValueError(
-            f"{size[:_LONGEST]!r} is not a size: write a number and one of B, kB, MB, GB, KiB, MiB, GiB, "
-            "for example '30 MiB'"
+            f"{size[:_LONGEST]!r} is not a size: write a number and one of B, kB, MB, GB, KiB, "
+            "MiB, GiB, for example '30 MiB'"
         )
     whole, _, fraction = match[1].replace("_", "").partition(".")
     # In whole numbers throughout: in floating point, 0.57 MB would be a byte short.

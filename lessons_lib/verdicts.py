@@ -100,7 +100,7 @@ class Lesson:
         if not holds:
             raise AssertionError(
                 f"claim {number} of {self.name}: the measurements do not say {verdict!r} here "
-                f"({measured}): run the lesson again from the top, and report it if it happens again"
+                f"({measured}): run the lesson again from the top, and report it if it stays so"
             )
         self._claims[number] = Claim(number, claim, verdict, measured, advice)
         return self._claims[number]
