@@ -44,7 +44,7 @@ class Ailment:
 # --- gradients in a history -------------------------------------------------------------------
 
 
-def make_descent_faulty() -> Any:
+def _make_descent_faulty() -> Any:
     weights = tf.Variable(tf.ones([ROWS, 64]))
     history = []
 
@@ -59,7 +59,7 @@ def make_descent_faulty() -> Any:
     return step
 
 
-def make_descent_mended() -> Any:
+def _make_descent_mended() -> Any:
     weights = tf.Variable(tf.ones([ROWS, 64]))
     history = []
 
@@ -76,7 +76,7 @@ def make_descent_mended() -> Any:
 # --- rows that are views ----------------------------------------------------------------------
 
 
-def make_sampler_faulty() -> Any:
+def _make_sampler_faulty() -> Any:
     examples = []
 
     def step(i: int) -> Any:
@@ -87,7 +87,7 @@ def make_sampler_faulty() -> Any:
     return step
 
 
-def make_sampler_mended() -> Any:
+def _make_sampler_mended() -> Any:
     examples = []
 
     def step(i: int) -> Any:
@@ -101,7 +101,7 @@ def make_sampler_mended() -> Any:
 # --- a Python number --------------------------------------------------------------------------
 
 
-def make_schedule_faulty() -> Any:
+def _make_schedule_faulty() -> Any:
     @tf.function
     def update(x: Any, epoch: Any) -> Any:
         for _ in range(4):
@@ -112,7 +112,7 @@ def make_schedule_faulty() -> Any:
     return lambda i: float(update(x, i))
 
 
-def make_schedule_mended() -> Any:
+def _make_schedule_mended() -> Any:
     @tf.function
     def update(x: Any, epoch: Any) -> Any:
         for _ in range(4):
@@ -126,7 +126,7 @@ def make_schedule_mended() -> Any:
 # --- a function for each round ----------------------------------------------------------------
 
 
-def make_pipeline_faulty() -> Any:
+def _make_pipeline_faulty() -> Any:
     stages = {}
 
     def step(i: int) -> Any:
@@ -141,7 +141,7 @@ def make_pipeline_faulty() -> Any:
     return step
 
 
-def make_pipeline_mended() -> Any:
+def _make_pipeline_mended() -> Any:
     @tf.function
     def scale(x: Any, shift: Any) -> Any:
         for _ in range(4):
@@ -157,7 +157,7 @@ def make_pipeline_mended() -> Any:
 # --- operations in a session's loop -----------------------------------------------------------
 
 
-def make_session_faulty() -> Any:
+def _make_session_faulty() -> Any:
     graph = tf.Graph()
     session = tf.compat.v1.Session(graph=graph)
 
@@ -170,7 +170,7 @@ def make_session_faulty() -> Any:
     return step
 
 
-def make_session_mended() -> Any:
+def _make_session_mended() -> Any:
     graph = tf.Graph()
     with graph.as_default():
         table = tf.constant(np.full([ROWS, 32], 0.5, np.float32))
@@ -183,7 +183,7 @@ def make_session_mended() -> Any:
 # --- a variable for each round ----------------------------------------------------------------
 
 
-def make_ensemble_faulty() -> Any:
+def _make_ensemble_faulty() -> Any:
     model = tf.Module()
     model.members = []
 
@@ -195,7 +195,7 @@ def make_ensemble_faulty() -> Any:
     return step
 
 
-def make_ensemble_mended() -> Any:
+def _make_ensemble_mended() -> Any:
     member = tf.Variable(tf.zeros([ROWS, 64]))
 
     def step(i: int) -> Any:
@@ -208,7 +208,7 @@ def make_ensemble_mended() -> Any:
 # --- predictions kept as arrays ---------------------------------------------------------------
 
 
-def make_monitor_faulty() -> Any:
+def _make_monitor_faulty() -> Any:
     log = []
 
     def step(i: int) -> Any:
@@ -219,7 +219,7 @@ def make_monitor_faulty() -> Any:
     return step
 
 
-def make_monitor_mended() -> Any:
+def _make_monitor_mended() -> Any:
     log = []
 
     def step(i: int) -> Any:
@@ -233,7 +233,7 @@ def make_monitor_mended() -> Any:
 # --- iterators that stay open -----------------------------------------------------------------
 
 
-def make_reader_faulty() -> Any:
+def _make_reader_faulty() -> Any:
     data = tf.data.Dataset.range(64).map(lambda k: tf.fill([ROWS, 16], 0.5)).shuffle(32)
     readers = []
 
@@ -244,7 +244,7 @@ def make_reader_faulty() -> Any:
     return step
 
 
-def make_reader_mended() -> Any:
+def _make_reader_mended() -> Any:
     data = tf.data.Dataset.range(64).map(lambda k: tf.fill([ROWS, 16], 0.5)).shuffle(32)
     return lambda i: float(tf.reduce_mean(next(iter(data)))) + i
 
@@ -253,52 +253,52 @@ def make_reader_mended() -> Any:
 AILMENTS: Final = (
     Ailment(
         Cause.RETAINED_TENSORS,
-        make_descent_faulty,
-        make_descent_mended,
+        _make_descent_faulty,
+        _make_descent_mended,
         "The history holds every gradient as a tensor. Keep the number that you want of it.",
     ),
     Ailment(
         Cause.RETAINED_TENSORS,
-        make_sampler_faulty,
-        make_sampler_mended,
+        _make_sampler_faulty,
+        _make_sampler_mended,
         "batch[0] is a view: each kept row keeps its whole batch alive. Keep a number or a copy.",
     ),
     Ailment(
         Cause.RETRACING,
-        make_schedule_faulty,
-        make_schedule_mended,
+        _make_schedule_faulty,
+        _make_schedule_mended,
         "A Python number is part of the key of a trace, so each epoch is traced anew, and all "
         "traces stay. Pass a tensor.",
     ),
     Ailment(
         Cause.RETRACING,
-        make_pipeline_faulty,
-        make_pipeline_mended,
+        _make_pipeline_faulty,
+        _make_pipeline_mended,
         "Each round makes a tf.function and traces it, and the dict keeps them all. Make one, and "
         "pass what changes as a tensor.",
     ),
     Ailment(
         Cause.GRAPH_GROWTH,
-        make_session_faulty,
-        make_session_mended,
+        _make_session_faulty,
+        _make_session_mended,
         "Each round adds operations and a constant to the same graph. Build once and feed.",
     ),
     Ailment(
         Cause.VARIABLES,
-        make_ensemble_faulty,
-        make_ensemble_mended,
+        _make_ensemble_faulty,
+        _make_ensemble_mended,
         "Each round makes a variable, and the module owns them all. Make one and assign to it.",
     ),
     Ailment(
         Cause.PYTHON_OBJECTS,
-        make_monitor_faulty,
-        make_monitor_mended,
+        _make_monitor_faulty,
+        _make_monitor_mended,
         "The log keeps whole NumPy arrays; no tensor is alive. Keep a summary.",
     ),
     Ailment(
         Cause.DATASET_BUFFERS,
-        make_reader_faulty,
-        make_reader_mended,
+        _make_reader_faulty,
+        _make_reader_mended,
         "Each kept iterator holds a shuffle buffer of its own. Keep one dataset and let its "
         "iterators go.",
     ),

@@ -136,7 +136,7 @@ class Quiz:
             layout=Layout(width="auto", max_width="60em"),
         )
         button = Button(
-            description=f"Check answer {number}", layout=Layout(width="auto"), tooltip=""
+            description=f"Check answer {number}", layout=Layout(width="12em"), tooltip=""
         )
         feedback = HTML("")
 

@@ -204,8 +204,8 @@ q1 = Exercise(
     hints=(
         "`ll.record()` around ten steps, then `.plot()` and `.by_line()`: what stays from step to "
         "step, and which line made it? NumPy's arrays are not in that picture.",
-        "Look at what each list holds: tapes, rows that are views, float64 arrays. Which numbers of "
-        "them are returned in the end? Compute these at once, in the step.",
+        "Look at what each list holds: tapes, rows that are views, float64 arrays. Which of their "
+        "numbers are returned in the end? Compute these at once, in the step.",
         "`learning_rate(step)` gets a Python number. `differences` is copied as a whole in every "
         "step, for one number each. Free `hidden` and `difference` before the gradient is taken.",
     ),

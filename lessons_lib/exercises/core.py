@@ -22,6 +22,7 @@ from lessons_lib.exercises.quantities import Promise, Size
 from lessons_lib.exercises.result import Result, Status
 
 Answer = Callable[..., Any]
+_TYPES: Final = re.compile(r"(?<=\w): (?:Any|int|list\[Any\])(?=[,)]| =)|(?<=\)) -> Any(?=:)")
 _SUFFIX: Final = re.compile(r"_(starter|solution|wrong\w*)$")
 
 
@@ -206,6 +207,8 @@ def source_of(function: Answer) -> str:
     """
     function = inspect.unwrap(getattr(function, "python_function", function))
     source = textwrap.dedent(inspect.getsource(function)).strip()
+    # Types are for this package: a notebook need not import their names.
+    source = _TYPES.sub("", source)
     return re.sub(r"\b(\w+?)_(?:starter|solution)\b", r"\1", source)
 
 

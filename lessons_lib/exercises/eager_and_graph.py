@@ -187,8 +187,8 @@ q3 = Exercise(
         ),
     ),
     hints=(
-        "`batch[0]` is a view of an aligned batch, and a view keeps the whole buffer alive. So does "
-        "`tf.identity` of it.",
+        "`batch[0]` is a view of an aligned batch, and a view keeps the whole buffer alive. So "
+        "does `tf.identity` of it.",
         "An operation that computes makes a buffer of its own: `tf.gather(batch, 0)`, or "
         "`batch[0] + 0.0`.",
     ),

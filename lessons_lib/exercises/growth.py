@@ -97,9 +97,9 @@ q1 = Exercise(
     key="growth.q1",
     title="A history of numbers",
     prompt="""
-    Write `make_mean_step()`. It returns a function `step(batch)` that computes the batch's loss, the
-    mean of its squares, and gives the mean of all losses so far. It is called again and again; no
-    call may leave tensors or arrays behind.
+    Write `make_mean_step()`. It returns a function `step(batch)` that computes the batch's loss,
+    the mean of its squares, and gives the mean of all losses so far. It is called again and
+    again; no call may leave tensors or arrays behind.
     """,
     starter=make_mean_step_starter,
     solution_code=make_mean_step_solution,

@@ -112,9 +112,9 @@ def tensor_pass(call: Call, *, seconds: float, ceiling: int | None) -> TensorPas
             raise Disturbed(str(error)) from None
         raise
     # The allocator counts whole chunks, up to twice the bytes that were asked for.
-    if recording.exact and before is not None and peak is not None:
-        if peak - before > 2 * recording.peak_bytes + HEAP_FLOOR:
-            raise Disturbed("the recorder did not see all of TensorFlow's memory")
+    grown = 0 if before is None or peak is None or not recording.exact else peak - before
+    if grown > 2 * recording.peak_bytes + HEAP_FLOOR:
+        raise Disturbed("the recorder did not see all of TensorFlow's memory")
     return TensorPass(value, recording, graphs)
 
 

@@ -138,7 +138,7 @@ def _(result: Result) -> str:
             )
             for figure in result.figures
         ]
-        headers = ("", "yours", "budget", "reference", "floor of theory")
+        headers = ("figure", "yours", "budget", "reference", "floor of theory")
         parts.append(rendering.html_table(headers, rows))
         if result.status in (Status.PASSED, Status.OVER_BUDGET):
             parts.append(display.picture_html(result))

@@ -60,9 +60,9 @@ q1 = Exercise(
     key="state.q1",
     title="The same gradient from micro-batches",
     prompt="""
-    Write `micro_gradient(x, w, m)`: the gradient by `w` of the mean of `tanh(x @ w)²` over the whole
-    batch, computed from m micro-batches, so that only one micro-batch's activations are alive at
-    a time. The value is that of the whole batch.
+    Write `micro_gradient(x, w, m)`: the gradient by `w` of the mean of `tanh(x @ w)²` over the
+    whole batch, computed from m micro-batches, so that only one micro-batch's activations are
+    alive at a time. The value is that of the whole batch.
     """,
     starter=micro_gradient_starter,
     solution_code=micro_gradient_solution,
@@ -240,9 +240,9 @@ q3 = Exercise(
     key="state.q3",
     title="An activation that keeps one tensor instead of five",
     prompt="""
-    Under a tape, each `tf.nn.gelu` keeps several tensors. Write `gelu_gradient(x, n)`: the gradient by
-    `x` of the sum after n times gelu, with a gradient of your own for gelu that keeps only its
-    input and computes the rest again.
+    Under a tape, each `tf.nn.gelu` keeps several tensors. Write `gelu_gradient(x, n)`: the
+    gradient by `x` of the sum after n times gelu, with a gradient of your own for gelu that keeps
+    only its input and computes the rest again.
     """,
     starter=gelu_gradient_starter,
     solution_code=gelu_gradient_solution,
@@ -289,10 +289,13 @@ def largest_batch_solution(step: Any, budget: int) -> Any:
 
 
 def _largest_batch_wrong_tries(step: Any, budget: int) -> Any:
+    def peak(size: int) -> int:
+        return ll.measure(lambda: step(size), repeats=1).peak_bytes
+
     size = 8
-    while ll.measure(lambda: step(size), repeats=1).peak_bytes <= budget:
+    while peak(size) <= budget:
         size += 8
-    while ll.measure(lambda: step(size), repeats=1).peak_bytes > budget:
+    while peak(size) > budget:
         size -= 1
     return size
 
@@ -353,7 +356,8 @@ q4 = Exercise(
     ),
     hints=(
         "Two small batches give you the two unknowns: the fixed part, and the bytes an example.",
-        "`ll.measure(lambda: step(8), repeats=1).peak_bytes`, the same for 16, then a straight line.",
+        "`ll.measure(lambda: step(8), repeats=1).peak_bytes`, the same for 16, and a straight "
+        "line through both.",
     ),
     wrong=(
         WrongAnswer("tries until it is too much", _largest_batch_wrong_tries, Status.OVER_BUDGET),

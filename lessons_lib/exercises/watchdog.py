@@ -109,8 +109,9 @@ class Watchdog:
         elif self.reason:
             # An exception that is still on its way to this thread must not arrive later.
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._target), None)
-        # A graph that was cancelled reports an error of its own: it means the same.
-        if self.reason and not isinstance(error, (Tripped, KeyboardInterrupt)):
+        # A graph that was cancelled reports an error of its own, and in another thread an
+        # exception comes without words: all mean the same.
+        if self.reason and not isinstance(error, KeyboardInterrupt):
             raise Tripped(self.reason) from None
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
