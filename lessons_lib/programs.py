@@ -12,8 +12,9 @@ import os
 import runpy
 import sys
 from collections.abc import Callable, Sequence
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType
+from typing import Any
 
 
 def script(path: str, arguments: Sequence[str]) -> Callable[[], None]:
@@ -52,21 +53,37 @@ def module(name: str, arguments: Sequence[str]) -> Callable[[], None]:
         If there is no such module; then nothing was run but its parent packages.
     """
     _first_on_path(os.getcwd())
-    why = ""
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError, AttributeError) as error:
-        spec, why = None, f" ({error})"
-    if spec is None:
+    spec, why = _find(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec, why = _find(f"{name}.__main__")
+        why = why or f"; the package {name} cannot be run itself"
+    loader: Any = None if spec is None else spec.loader
+    if spec is None or not hasattr(loader, "get_code"):
         raise ValueError(
-            f"there is no module named {name!r}{why}: give a name that can be imported"
+            f"there is no module named {name!r} that could be run{why}: "
+            "give a name that can be imported"
         )
 
     def run() -> None:
-        sys.argv[:] = [name, *arguments]
-        runpy.run_module(name, run_name="__main__", alter_sys=True)
+        sys.argv[:] = [spec.origin or name, *arguments]
+        # Compiling it belongs to the run: an error in it is the program's.
+        _run_code(
+            loader.get_code(spec.name),
+            __file__=spec.origin,
+            __cached__=spec.cached,
+            __loader__=loader,
+            __package__=spec.parent,
+            __spec__=spec,
+        )
 
     return run
+
+
+def _find(name: str) -> tuple[ModuleSpec | None, str]:
+    try:
+        return importlib.util.find_spec(name), ""
+    except (ImportError, ValueError, AttributeError) as error:
+        return None, f" ({error})"
 
 
 def _is_source(path: str) -> bool:
@@ -85,16 +102,23 @@ def _first_on_path(folder: str | None) -> None:
 
 
 def _run_source(path: str) -> None:
-    # Not runpy: it would take __main__ away at the end, and with it what pickles and threads need.
-    main = ModuleType("__main__")
-    main.__file__ = path
-    main.__loader__ = SourceFileLoader("__main__", path)
-    main.__spec__ = None
-    main.__package__ = None
-    main.__dict__.update(__cached__=None, __builtins__=sys.modules["builtins"])
-    if sys.version_info < (3, 14):
-        main.__annotations__ = {}
     with io.open_code(path) as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
+    _run_code(
+        code,
+        __file__=path,
+        __cached__=None,
+        __loader__=SourceFileLoader("__main__", path),
+        __package__=None,
+        __spec__=None,
+    )
+
+
+def _run_code(code: Any, **names: Any) -> None:
+    # Not runpy: it would take __main__ away at the end, and with it what the program keeps.
+    main = ModuleType("__main__")
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
+    main.__dict__.update(names, __builtins__=sys.modules["builtins"])
     sys.modules["__main__"] = main
     exec(code, main.__dict__)

@@ -239,7 +239,9 @@ def _with_progress(entries: list[Entry]) -> Iterable[Entry]:
             from tqdm.auto import tqdm
     except ImportError:
         return entries
-    # Where nobody looks (a log file), None switches the plain bar off.
-    off: Any = False if "ipykernel" in sys.modules else None
+    # Where nobody looks (a log file), None switches the plain bar off; a notebook is no terminal.
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    off: Any = False if hasattr(shell, "kernel") else None
     bar: Iterable[Entry] = tqdm(entries, desc="measuring operations", disable=off, ncols=80)
     return bar
