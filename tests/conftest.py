@@ -1,0 +1,27 @@
+"""Settings of all tests: how many random programs are tried, and where failures are kept.
+
+``pytest --hypothesis-profile=long`` tries a thousand of each kind instead of a hundred.  Programs
+that failed are kept outside the project, and tried first the next time; one that showed a real
+mistake is added to its test as an example.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+for _name, _examples in (("short", 100), ("long", 1000)):
+    settings.register_profile(
+        _name,
+        max_examples=_examples,
+        deadline=None,  # nothing here depends on the clock
+        print_blob=True,
+        database=DirectoryBasedExampleDatabase(_CACHE / "lessons_lib" / "hypothesis"),
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile("short")
