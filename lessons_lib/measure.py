@@ -64,8 +64,10 @@ class Measurement(Result):
 
 def format_peaks(peaks: tuple[int, int]) -> str:
     """Write a range of peaks; one that varies is marked as noisy."""
-    low, high = peaks
-    return format_bytes(high) if low == high else f"≈ {format_bytes(low)} to ≈ {format_bytes(high)}"
+    low, high = map(format_bytes, peaks)
+    if peaks[0] == peaks[1]:
+        return high
+    return f"≈ {high}" if low == high else f"≈ {low} to ≈ {high}"
 
 
 @summary_html.register

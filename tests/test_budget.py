@@ -17,10 +17,10 @@ import lessons_lib as ll
 from lessons_lib import recorder
 from lessons_lib.budget import MemoryBudgetExceeded, budget
 from lessons_lib.preflight import Exactness
-from tests.notebooks import ROOT
 
 tf = ll.runtime.tf
 S = 512 * 512 * 4
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,11 @@ import lessons_lib as ll
 from lessons_lib import __main__ as cli
 from lessons_lib import programs, report
 from lessons_lib.report import ProgramReport
-from tests.notebooks import ROOT
 from tests.state import state
 
 tf = ll.runtime.tf
 S = 2**20
+ROOT = Path(__file__).resolve().parent.parent
 
 SCRIPT = """\
 import sys
