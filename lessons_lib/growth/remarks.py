@@ -1,0 +1,85 @@
+"""What else is worth saying about a run: single steps, plateaus, garbage, small logs."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Final
+
+from lessons_lib.growth.causes import Finding, about
+from lessons_lib.growth.evidence import Evidence
+from lessons_lib.growth.series import Series, Shape
+from lessons_lib.units import KIB, MIB, format_bytes
+
+_WATCHED: Final = (
+    ("tensor_bytes", 4 * KIB),
+    ("live_tensors", 1),
+    ("variables", 1),
+    ("concrete_functions", 1),
+    ("graph_ops", 1),
+    ("numpy_bytes", KIB),
+    ("rss", 8 * MIB),
+)
+
+
+def _amount(series: Series, value: float) -> str:
+    if series.unit == "bytes":
+        return about(value) if series.name.startswith("resident") else format_bytes(round(value))
+    return f"{value:.0f}"
+
+
+def _risen(series: Series) -> int:
+    """Give the number of the last measured call (from 1) that raised a series for good."""
+    values = series.values
+    top = values[-1]
+    return next(i + 1 for i, value in enumerate(values) if min(values[i:]) >= top)
+
+
+def remarks(evidence: Evidence, causes: tuple[Finding, ...], waiting: float) -> Iterator[str]:
+    """Say in sentences what is not growth but could be taken for it.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    causes : tuple of Finding
+    waiting : float
+        Tensor bytes per call that only the garbage collector freed.
+    """
+    for name, least in _WATCHED:
+        series: Series = getattr(evidence, name)
+        if not series.known:
+            continue
+        if series.first_step >= least and not series.grows and not causes:
+            yield (
+                f"The first calls added {_amount(series, series.first_step)} to the "
+                f"{series.name}, once: that is not growth."
+            )
+        if series.shape in (Shape.STEP, Shape.PLATEAU) and series.rise >= least:
+            yield (
+                f"The {series.name} rose by {_amount(series, series.rise)} until call "
+                f"{_risen(series)} and stayed there: a one-time step or a buffer that filled up, "
+                "not growth."
+            )
+        if series.shape is Shape.LATE and series.rise >= least:
+            yield (
+                f"The {series.name} rose by {_amount(series, series.rise)} towards the end: call "
+                "growth with more iterations to see whether that goes on."
+            )
+    if waiting >= 64 * KIB:
+        yield (
+            f"Each call leaves {about(waiting)} of tensors in reference cycles, "
+            "which wait for Python's garbage collector"
+            + ("." if gc.isenabled() else ", and it is switched off (gc.disable).")
+        )
+    heap = evidence.python_heap
+    small = heap.known and heap.slope > heap.noise and heap.shape is Shape.GROWS
+    if small and not causes:
+        yield (
+            f"Python's heap gains {about(heap.slope)} a call, as a log of numbers does: too "
+            "little to be called growth."
+        )
+    if evidence.tensor_bytes.values and not evidence.tensor_bytes.known:
+        yield (
+            "TensorFlow's allocator reports no figures in this process, so tensors that only C++ "
+            "code holds (datasets' buffers, constants) are not seen."
+        )
