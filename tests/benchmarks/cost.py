@@ -1,0 +1,296 @@
+"""What watching costs: slowdown, start and stop, analysis, import, memory, drawing.
+
+``python -m tests.benchmarks.cost [--readme] [--runs 15]``.  Ratios are of the best of several runs,
+bare and with the tool in turns, in one process per tool.  Seconds depend on the machine and are
+marked as noisy; ratios are steadier.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+from tests.benchmarks import report
+from tests.benchmarks.tools import SWITCHES, interleaved
+
+Call = Callable[[], Any]
+
+
+# ---------------------------------------------------------------- what is slowed down
+
+
+def tiny_ops(tf: Any) -> Call:
+    """Two thousand operations on ten numbers."""
+    x, c = tf.fill([10], 1.0), tf.constant(1.0)
+
+    def run() -> None:
+        y = x
+        for _ in range(2000):
+            y = tf.multiply(y, c)
+
+    return run
+
+
+def mebibyte_ops(tf: Any) -> Call:
+    """Two hundred operations on 1 MiB."""
+    x = tf.fill([512, 512], 0.5)
+
+    def run() -> None:
+        y = x
+        for _ in range(200):
+            y = tf.tanh(y)
+
+    return run
+
+
+def _step(tf: Any, width: int, batch: int, layers: int, steps: int) -> Call:
+    model = tf.keras.Sequential(
+        [tf.keras.Input([width])]
+        + [tf.keras.layers.Dense(width, activation="tanh") for _ in range(layers)]
+        + [tf.keras.layers.Dense(1)]
+    )
+    model.compile("adam", "mse")
+    x, y = tf.fill([batch, width], 0.1), tf.fill([batch, 1], 0.1)
+
+    @tf.function
+    def step() -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
+        weights = model.trainable_variables
+        model.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        return loss
+
+    for _ in range(3):
+        step()
+
+    def run() -> None:
+        for _ in range(steps):
+            step().numpy()
+
+    return run
+
+
+def small_keras_steps(tf: Any) -> Call:
+    """Train a small network for a hundred steps."""
+    return _step(tf, width=32, batch=32, layers=2, steps=100)
+
+
+def larger_keras_steps(tf: Any) -> Call:
+    """Train a network for ten steps of some 20 ms each."""
+    return _step(tf, width=768, batch=512, layers=3, steps=10)
+
+
+WORK: dict[str, Callable[[Any], Call]] = {
+    "tiny ops": tiny_ops,
+    "1 MiB ops": mebibyte_ops,
+    "small Keras steps": small_keras_steps,
+    "20 ms Keras steps": larger_keras_steps,
+}
+
+
+# ---------------------------------------------------------------- one process each
+
+
+def slowdown(tool: str, runs: int) -> dict[str, list[float]]:
+    """Time every kind of work bare and with a tool; best seconds of each."""
+    if "lessons_lib" in tool:
+        import lessons_lib as ll
+
+        tf: Any = ll.runtime.tf
+    else:
+        import tensorflow as tf
+    switch = SWITCHES[tool][1]
+    found = {}
+    for name, prepare in WORK.items():
+        call = prepare(tf)
+        call()
+        with switch():
+            call()
+        found[name] = list(interleaved(call, switch, runs))
+    return found
+
+
+def start_and_stop(tool: str, runs: int) -> list[float]:
+    """Seconds to switch a tool on and off around nothing: the best."""
+    if "lessons_lib" in tool:
+        import lessons_lib  # noqa: F401
+    else:
+        import tensorflow  # noqa: F401
+    switch = SWITCHES[tool][1]
+    times = []
+    for _ in range(runs + 1):
+        begun = time.perf_counter()
+        with switch():
+            pass
+        times.append(time.perf_counter() - begun)
+    return [min(times[1:])]
+
+
+def analysis(operations: int) -> dict[str, float]:
+    """Record so many tiny operations; tell what comes after the block, and the memory it took."""
+    import lessons_lib as ll
+    from lessons_lib import profiler
+
+    tf = ll.runtime.tf
+    x, c = tf.fill([10], 1.0), tf.constant(1.0)
+    events = [0]
+    real = profiler.read_profile
+
+    def counting(data: bytes) -> Any:
+        segment = real(data)
+        space = profiler._parser()()
+        space.ParseFromString(data)
+        events[0] = sum(len(line.events) for plane in space.planes for line in plane.lines)
+        return segment
+
+    def run(after: list[float]) -> Any:
+        with ll.record() as recording:
+            y = x
+            for _ in range(operations):
+                y = tf.multiply(y, c)
+            begun = time.perf_counter()
+        after.append(time.perf_counter() - begun)
+        return recording
+
+    times: list[float] = []
+    run([])
+    for _ in range(3):
+        recording = run(times)
+    profiler.read_profile = counting
+    recording = run([])
+    profiler.read_profile = real
+    tracemalloc.start()
+    run([])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    found = {
+        "operations": operations,
+        "events": events[0],
+        "seconds": min(times),
+        "microseconds an operation": min(times) / operations * 1e6,
+        "python_bytes": peak,
+    }
+    if 20_000 <= len(recording.buffers) <= 60_000:
+        recording.plot()
+        begun = time.perf_counter()
+        recording.plot()
+        found["plot_seconds"] = time.perf_counter() - begun
+        found["plot_buffers"] = len(recording.buffers)
+    return found
+
+
+def import_time() -> dict[str, float]:
+    """Seconds of importing this package once TensorFlow has been imported and used."""
+    begun = time.perf_counter()
+    import tensorflow as tf
+
+    tf.zeros([1])
+    middle = time.perf_counter()
+    import lessons_lib  # noqa: F401
+
+    return {"tensorflow": middle - begun, "beyond": time.perf_counter() - middle}
+
+
+# ---------------------------------------------------------------- all of it
+
+
+def ask(*arguments: str) -> Any:
+    """Run a part of this in a process of its own; None if it failed."""
+    done = subprocess.run(
+        [sys.executable, "-m", __spec__.name, "--child", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        print(f"{arguments}: {' '.join(done.stderr.strip().splitlines()[-1:])}")
+        return None
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def child(what: str, *arguments: str) -> Any:
+    """Do a part."""
+    match what:
+        case "slowdown":
+            return slowdown(arguments[0], int(arguments[1]))
+        case "start":
+            return start_and_stop(arguments[0], int(arguments[1]))
+        case "analysis":
+            return analysis(int(arguments[0]))
+        case "import":
+            return import_time()
+    raise ValueError(what)
+
+
+def slowdown_table(runs: int) -> str:
+    """Write how much slower each kind of work is with each tool."""
+    rows = []
+    for tool, (module, _) in SWITCHES.items():
+        if importlib.util.find_spec(module) is None:
+            continue
+        found, start = ask("slowdown", tool, str(runs)), ask("start", tool, str(runs))
+        if found is None or start is None:
+            continue
+        ratios = [f"≈ {found[name][1] / found[name][0]:.2f}" for name in WORK]
+        rows.append([tool, *ratios, f"≈ {start[0] * 1e3:.2g} ms"])
+        print(" ".join(rows[-1]), flush=True)
+    return report.table(["time with it / without it", *WORK, "start and stop"], rows)
+
+
+def analysis_table() -> str:
+    """Write what comes after the block, by the number of events."""
+    rows = []
+    plot = ""
+    for operations in (500, 5_000, 30_000, 60_000):
+        found = ask("analysis", str(operations))
+        if found is None:
+            continue
+        rows.append(
+            [
+                f"{operations:,}",
+                f"{found['events']:,}",
+                f"≈ {found['seconds']:.2g} s",
+                f"≈ {found['microseconds an operation']:.0f} µs",
+                f"≈ {found['python_bytes'] / 2**20:.0f} MiB",
+            ]
+        )
+        print(" ".join(rows[-1]), flush=True)
+        if "plot_seconds" in found:
+            plot = (
+                f" Drawing {found['plot_buffers']:,} buffers takes ≈ {found['plot_seconds']:.1f} s."
+            )
+    headers = ["operations", "events", "after the block", "an operation", "Python's heap meanwhile"]
+    imported = ask("import")
+    words = (
+        "" if imported is None else f"\n\nImport beyond TensorFlow's: ≈ {imported['beyond']:.2f} s."
+    )
+    return report.table(headers, rows) + words + plot
+
+
+def main() -> None:
+    """Measure, print, and write into the README if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--runs", type=int, default=15, help="runs of which the best counts")
+    parser.add_argument("--readme", action="store_true", help="write the tables into README.md")
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(child(*options.child)))
+        return
+    packages = [module for module, _ in SWITCHES.values() if module != "lessons_lib"]
+    names = [name for name in dict.fromkeys(packages) if name != "tracemalloc"]
+    text = "\n\n".join((slowdown_table(options.runs), analysis_table(), report.origin(*names)))
+    print(f"\n{text}")
+    if options.readme:
+        report.put(text, "cost")
+
+
+if __name__ == "__main__":
+    main()
