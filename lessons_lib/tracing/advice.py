@@ -18,9 +18,7 @@ from lessons_lib.units import KIB, format_bytes
 BIG: Final = 64 * KIB
 
 
-def advise_trace(
-    reason: Reason, contents: Contents, signature: Node, *, library: bool = False
-) -> str:
+def advise_trace(reason: Reason, contents: Contents, *, library: bool = False) -> str:
     """Say what to change so that a trace is not needed, or holds less; empty when nothing.
 
     `library` says that the function is not the user's own, so its definition cannot be changed.
@@ -29,7 +27,8 @@ def advise_trace(
         return advise_contents(contents)
     if library:
         return _library(reason.differences[0])
-    return _difference(reason.differences[0], [signature])
+    # One signature cannot tell which sides vary: the sentence for the function gives one.
+    return _difference(reason.differences[0], [])
 
 
 def _library(difference: Difference) -> str:

@@ -214,7 +214,7 @@ def make_trace(
         signature=key.signature.text,
         reason=reason,
         contents=contents,
-        advice=advise_trace(reason, contents, key.signature, library=library),
+        advice=advise_trace(reason, contents, library=library),
         line=None if seen is None else seen.line,
         trace_seconds=None if seen is None else seen.trace_seconds,
         first_call_seconds=None if seen is None else seen.first_call_seconds,
