@@ -23,6 +23,10 @@ _LIBRARY: Final = tuple(
     for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
     if path
 )
+# Programs of this package that learners read and measure: for them these are the user's code.
+_SHOWN: Final = frozenset(
+    os.path.join(_PACKAGE, *parts) for parts in (("exercises", "capstone.py"), ("clinic_cases.py",))
+)
 _INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
@@ -67,6 +71,8 @@ def is_user_file(filename: str) -> bool:
     if filename.startswith("<"):
         return filename in ("<stdin>", "<string>")
     path = os.path.abspath(filename)
+    if path in _SHOWN:
+        return True
     if any(part in path for part in _INSTALLED) or path.startswith(_PACKAGE):
         return False
     return not os.path.realpath(path).startswith(_LIBRARY)
