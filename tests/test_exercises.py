@@ -6,6 +6,7 @@ Peaks in the tests of grading are hand arithmetic: S is the bytes of a float32 t
 from __future__ import annotations
 
 import gc
+import linecache
 import signal
 import sys
 import threading
@@ -19,7 +20,7 @@ import pytest
 
 import lessons_lib as ll
 from lessons_lib import progress, recorder, rendering
-from lessons_lib.exercises import LESSONS, core, exercises, grading
+from lessons_lib.exercises import LESSONS, compare, core, exercises, grading
 from lessons_lib.exercises.compare import difference
 from lessons_lib.exercises.core import Cell, Exercise, Inputs
 from lessons_lib.exercises.quantities import Figure, Promise, Quantity
@@ -101,13 +102,33 @@ def test_one_source_of_truth(exercise: Exercise) -> None:
     assert starter.source.endswith(f"{exercise.key}.check({exercise.name})")
     # What learners see runs in a notebook as it stands, and is the same function.
     namespace: dict[str, Any] = {"tf": tf, "np": np, "ll": ll}
-    exec(core.source_of(exercise.solution_code), namespace)
+    run_as_in_a_cell(core.source_of(exercise.solution_code), namespace)
     inputs = exercise.inputs(exercise.graded[0], 5)
     got = grading._run(exercise, namespace[exercise.name], inputs)
     expected = grading._run(exercise, exercise.solution_code, inputs)
     if exercise.steps:
         got, expected = got[0], expected[0]
     assert difference(got, expected) == ""
+
+
+def run_as_in_a_cell(source: str, namespace: dict[str, Any]) -> None:
+    """Run code so that its source can be read, as AutoGraph needs."""
+    name = f"<ipython-input-1-{len(linecache.cache)}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    exec(compile(source, name, "exec"), namespace)
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.key)
+def test_inputs_follow_from_the_seed(exercise: Exercise) -> None:
+    def value(inputs: Inputs) -> Any:
+        return compare.snapshot(grading._expected(exercise, inputs))
+
+    inputs = exercise.inputs(exercise.graded[0], 5)
+    first = value(inputs)
+    # The same inputs again, the same seed again, another seed.
+    assert difference(value(inputs), first) == ""
+    assert difference(value(exercise.inputs(exercise.graded[0], 5)), first) == ""
+    assert difference(value(exercise.inputs(exercise.graded[0], 6)), first) != ""
 
 
 def test_every_lesson_has_exercises() -> None:

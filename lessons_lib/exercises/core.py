@@ -49,7 +49,8 @@ class Inputs(NamedTuple):
     arguments : tuple
         Of the one call; or of the call that gives the step, when there are `calls`.
     calls : tuple of callables
-        Each makes the arguments of one of many calls, at the moment of the call.
+        Each makes the arguments of one of many calls, at the moment of the call, and the same
+        ones when it is called again.
     """
 
     arguments: tuple[Any, ...]

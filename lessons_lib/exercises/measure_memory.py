@@ -136,7 +136,9 @@ class _Program:
 
 
 def _program(size: Size, seed: int) -> Inputs:
-    return Inputs((_Program(size["rows"], size["width"], random.Random(seed).randrange(3, 9)),))
+    chance = random.Random(seed)
+    rows = size["rows"] + chance.randrange(50)
+    return Inputs((_Program(rows, size["width"], chance.randrange(3, 9)),))
 
 
 q2 = Exercise(

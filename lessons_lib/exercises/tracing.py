@@ -66,13 +66,14 @@ def _wave_wrong_order(x: Any, factor: Any) -> Any:
 
 
 def _one_tensor_many_numbers(size: Size, seed: int) -> Inputs:
-    x = normal(seed, size["rows"], size["width"])
+    x = normal(seed, size["rows"], size["width"], scale=0.5) + 0.7
     chance = random.Random(seed)
 
-    def call() -> tuple[Any, ...]:
-        return x, chance.uniform(0.5, 2.0)
+    def call(factor: float) -> Any:
+        return lambda: (x, factor)
 
-    return Inputs((x, 1.5), (call,) * size["calls"])
+    calls = tuple(call(chance.uniform(0.5, 2.0)) for _ in range(size["calls"]))
+    return Inputs((x, 1.5), calls)
 
 
 q1 = Exercise(
