@@ -15,6 +15,7 @@ import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
+import nbformat
 import numpy as np
 import pytest
 
@@ -27,6 +28,7 @@ from lessons_lib.exercises.quantities import Figure, Promise, Quantity
 from lessons_lib.exercises.result import Result, Status
 from lessons_lib.exercises.shared import floats, normal
 from lessons_lib.runtime import tf
+from tests.notebooks import lesson_paths
 
 ALL = [exercise for module in LESSONS.values() for exercise in exercises(module)]
 S = 4 * 256 * 1024  # bytes of the tensors of `double`
@@ -576,3 +578,31 @@ def test_wrong_answer_status_words() -> None:
         "passed",
         "refused",
     }
+
+
+@pytest.mark.parametrize(("number", "module"), LESSONS.items())
+def test_lessons_hold_their_exercises_as_they_are(number: str, module: str) -> None:
+    found = [path for path in lesson_paths() if path.name.startswith(f"{number}_")]
+    if not found:
+        pytest.skip(f"lesson {number} is not there")
+    notebook = nbformat.read(found[0], as_version=4)
+    cells = {(cell.cell_type, cell.source.strip()) for cell in notebook.cells}
+    missing = drifted(core.lesson_cells(exercises(module)), cells)
+    assert not missing, f"{found[0].name} differs from lessons_lib.exercises.{module}: {missing}"
+
+
+def drifted(wanted: list[Cell], cells: set[tuple[str, str]]) -> list[str]:
+    """List the exercises' cells that a notebook lacks; the import may stand in any cell."""
+    return [
+        cell.source.splitlines()[0]
+        for cell in wanted[1:]
+        if (cell.kind, cell.source.strip()) not in cells
+    ]
+
+
+def test_a_changed_cell_is_noticed() -> None:
+    wanted = core.lesson_cells(exercises("loops"))
+    cells = {(cell.kind, cell.source) for cell in wanted}
+    assert drifted(wanted, cells) == []
+    changed = {(kind, source.replace("last_state", "final_state")) for kind, source in cells}
+    assert len(drifted(wanted, changed)) >= 2
