@@ -20,10 +20,12 @@ from typing import Any
 from lessons_lib import runtime
 from lessons_lib.atlas import op_atlas
 from lessons_lib.budget import MemoryBudgetExceeded, budget
+from lessons_lib.callback import MemoryCallback
 from lessons_lib.compare import compare
+from lessons_lib.growth import Cause, growth
+from lessons_lib.live import live_tensors
 from lessons_lib.measure import Measurement, measure
 from lessons_lib.op_memory import op_memory
-from lessons_lib.pictures import instruments as _instruments
 from lessons_lib.pictures import more as _more  # registers what draws each result
 from lessons_lib.preflight import Preflight, preflight
 from lessons_lib.process import ProcessMemory, process_memory
@@ -35,12 +37,14 @@ from lessons_lib.training import training_memory
 from lessons_lib.units import format_bytes, parse_bytes
 from lessons_lib.verdicts import Lesson
 
-del _instruments, _more
+del _more
 __version__ = "0.1.0"
 __all__ = [
+    "Cause",
     "Lesson",
     "Measurement",
     "MemoryBudgetExceeded",
+    "MemoryCallback",
     "Preflight",
     "ProcessMemory",
     "ProfileError",
@@ -50,6 +54,8 @@ __all__ = [
     "compare",
     "count_traces",
     "format_bytes",
+    "growth",
+    "live_tensors",
     "load_ipython_extension",
     "measure",
     "op_atlas",

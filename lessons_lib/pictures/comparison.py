@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from lessons_lib.compare import Comparison
 from lessons_lib.measure import format_peaks
 from lessons_lib.pictures.colours import INK, PALETTE
+from lessons_lib.pictures.describe import varies
 from lessons_lib.pictures.theme import (
     arrange,
     byte_axis,
@@ -43,7 +44,9 @@ _IN_A_ROW: Final = 3  # entries of the legend
 def describe_comparison(result: Comparison) -> str:
     """Say how the functions compare, and whether their results agree."""
     peaks = ", ".join(
-        f"{m.label} {format_peaks(m.peak_range)} (keeps {format_bytes(m.kept_bytes)})"
+        f"{m.label} ≈ {format_bytes(m.peak_bytes)} (keeps ≈ {format_bytes(m.kept_bytes)})"
+        if varies(m.recording)
+        else f"{m.label} {format_peaks(m.peak_range)} (keeps {format_bytes(m.kept_bytes)})"
         for m in result
     )
     match result.agree:

@@ -1,7 +1,7 @@
 """Alternative texts: what a picture shows, in sentences made from its data.
 
-The texts are the same each time that the bytes are; what changes from run to run (times) comes
-after "≈", rounded.  Nothing here needs matplotlib.
+The texts are the same each time that the bytes are; what changes from run to run comes after "≈",
+rounded: times, and the bytes of graphs, which depend on the order of execution.  Nothing here needs matplotlib.
 """
 
 from __future__ import annotations
@@ -22,6 +22,17 @@ def exact_bytes(n: int) -> str:
 def counted(n: int, what: str) -> str:
     """Write a number of things: ``1 buffer``, ``30,000 buffers``."""
     return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def varies(recording: Recording) -> bool:
+    """Tell whether a graph ran in a recording, so that its figures may differ on the next run."""
+    return any(site.function is not None for site in recording.buffers.sites)
+
+
+def _large(rows: Iterable[Row], whole: int) -> str:
+    """Name what is at least a fifth of the whole, in an order that does not depend on sizes."""
+    large = sorted((row for row in rows if row.peak_bytes * 5 >= whole), key=lambda row: row.key)
+    return ", ".join(f"{row.key} ≈ {format_bytes(row.peak_bytes)}" for row in large)
 
 
 def _title(label: str) -> str:
@@ -51,7 +62,18 @@ def describe_recording(recording: Recording, *, limit: int | None = None, label:
     allocated = len(store) - early
     peak = recording.peak_bytes
     parts: list[str] = []
-    if peak:
+    if peak and varies(recording):
+        by_op, by_line = recording.by_op().rows, recording.by_line().rows
+        parts.append(
+            f"≈ {allocated:,} buffers, peak ≈ {format_bytes(peak)}, "
+            f"≈ {format_bytes(recording.kept_bytes)} kept at its end; a graph ran, and its figures "
+            "depend on the order of execution."
+        )
+        if large := _large(by_op, peak):
+            parts.append(f"Largest operations at the peak: {large}.")
+        if large := _large((row for row in by_line if row.line is not None), peak):
+            parts.append(f"Largest lines: {large}.")
+    elif peak:
         share = recording.peak_at / recording.seconds if recording.seconds > 0 else 0.0
         parts.append(
             f"{counted(allocated, 'buffer')}, peak {exact_bytes(peak)} "
@@ -67,7 +89,7 @@ def describe_recording(recording: Recording, *, limit: int | None = None, label:
             f"{counted(allocated, 'buffer')}, never above the start (peak 0 bytes), "
             f"{exact_bytes(recording.kept_bytes)} kept at its end."
         )
-    if early:
+    if early and not varies(recording):
         size = exact_bytes(int(store.nbytes[store.born < 0].sum()))
         parts.append(f"{counted(early, 'buffer')} from before the block, {size}, freed in it.")
     if limit is not None:
@@ -126,5 +148,8 @@ def describe_diff(result: RecordingDiff) -> str:
 
 def describe_timelines(recordings: Mapping[str, Recording]) -> str:
     """Say how several recordings compare, peak by peak."""
-    peaks = ", ".join(f"{name} {format_bytes(r.peak_bytes)}" for name, r in recordings.items())
+    peaks = ", ".join(
+        f"{name} {'≈ ' if varies(r) else ''}{format_bytes(r.peak_bytes)}"
+        for name, r in recordings.items()
+    )
     return f"Peaks side by side: {peaks}."

@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from lessons_lib.callback import FitMemory
 from lessons_lib.pictures.colours import FAINT_INK, INK, PALETTE, Style
-from lessons_lib.pictures.describe import counted, exact_bytes
+from lessons_lib.pictures.describe import counted
 from lessons_lib.pictures.legend import Entry, plan_strip
 from lessons_lib.pictures.theme import arrange, byte_axis, new_axes, quiet_grid, set_alt, settings
 from lessons_lib.units import format_bytes
@@ -34,15 +34,16 @@ def describe_fit(result: FitMemory) -> str:
     train = [b for b in result.batches if b.phase == "train"]
     head = (
         f"Memory of {counted(len(result.batches), 'batch')} in "
-        f"{counted(result.epochs, 'epoch')}: highest peak {exact_bytes(result.peak_bytes)}, "
-        f"kept by all together {exact_bytes(result.kept_bytes)}."
+        # Keras steps are graphs, whose peaks depend on the order of execution.
+        f"{counted(result.epochs, 'epoch')}: highest peak ≈ {format_bytes(result.peak_bytes)}, "
+        f"kept by all together ≈ {format_bytes(result.kept_bytes)}."
     ).replace("batchs", "batches")
     if not train:
         return head
     first, last = train[0], train[-1]
     return (
-        f"{head} The first training batch peaked at {format_bytes(first.peak_bytes)}, "
-        f"the last at {format_bytes(last.peak_bytes)}."
+        f"{head} The first training batch peaked at ≈ {format_bytes(first.peak_bytes)}, "
+        f"the last at ≈ {format_bytes(last.peak_bytes)}."
     )
 
 

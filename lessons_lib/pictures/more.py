@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lessons_lib.measure import Measurement
-from lessons_lib.pictures import traces as _traces  # registers its own
+from lessons_lib.pictures import growth as _growth  # these register their own
+from lessons_lib.pictures import instruments as _instruments
+from lessons_lib.pictures import traces as _traces
 from lessons_lib.process import ProcessMemory
 from lessons_lib.rendering import alt_text, draw
 from lessons_lib.training import BatchEstimate, TrainingMemory
@@ -66,4 +68,4 @@ def _(result: BatchEstimate, **options: Any) -> str:
     return describe_batches(result, **options)
 
 
-del _traces
+del _growth, _instruments, _traces
