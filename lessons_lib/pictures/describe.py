@@ -1,7 +1,8 @@
 """Alternative texts: what a picture shows, in sentences made from its data.
 
 The texts are the same each time that the bytes are; what changes from run to run comes after "≈",
-rounded: times, and the bytes of graphs, which depend on the order of execution.  Nothing here needs matplotlib.
+rounded: times, and the bytes of graphs, which depend on the order of execution.
+Nothing here needs matplotlib.
 """
 
 from __future__ import annotations
