@@ -298,18 +298,30 @@ def join(segment: Segment, log: CallLog, table: SiteTable) -> Stretch:
     """Describe every allocation of a segment; the log's graphs are not needed afterwards."""
     namer = _Namer(segment, log, table)
     sites = [namer.site(event) if event.allocates else -1 for event in segment.memory]
-    levels, complete = _levels(segment.memory)
+    levels, complete = _levels(segment)
+    # In TensorFlow 2.16, what a thread did is lost when a later one gets its number.
+    complete = complete and set(log.threads) <= set(segment.threads.values())
     return Stretch(segment.memory, sites, segment.windows, complete, levels)
 
 
-def _levels(memory: Sequence[MemoryEvent]) -> tuple[tuple[int, int] | None, bool]:
-    """Read the allocator's own count of what is in use, and check the events against it."""
-    pool = [event for event in memory if event.allocator == _POOL]
+def _levels(segment: Segment) -> tuple[tuple[int, int] | None, bool]:
+    """Read the allocator's own count of what is in use, and check the events against it.
+
+    Each event tells what was in use after it, so an event that is missing leaves a gap: between
+    two others, or at an end of the session.
+    """
+    pool = [event for event in segment.memory if event.allocator == _POOL]
     if not pool:
         return None, True
-    moves = [event.reserved if event.allocates else -event.reserved for event in pool]
-    before, after = pool[0].in_use - moves[0], pool[-1].in_use
-    return (before, after), after - before == sum(moves)
+    after = [event.in_use for event in pool]
+    before = [
+        event.in_use + (-event.reserved if event.allocates else event.reserved) for event in pool
+    ]
+    # Not in order, since a clock may tell two threads the same time.
+    joined = sorted(after[:-1]) == sorted(before[1:])
+    first, last = segment.levels
+    begun, ended = first in (None, before[0]), last in (None, after[-1])
+    return (before[0], after[-1]), joined and begun and ended
 
 
 def is_complete(stretches: Sequence[Stretch]) -> bool:

@@ -94,6 +94,9 @@ class Segment:
         Per thread, when a function was called from Python.
     executed : dict of str to set of str
         Types of kernels that ran under each graph operation's name.
+    levels : (int or None, int or None)
+        What the allocator itself counted as in use when the session began and when it ended; None
+        where that is not known for certain.
     """
 
     memory: list[MemoryEvent] = field(default_factory=list)
@@ -104,6 +107,7 @@ class Segment:
     started: dict[int, tuple[int, int]] = field(default_factory=dict)
     function_calls: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
     executed: dict[str, set[str]] = field(default_factory=dict)
+    levels: tuple[int | None, int | None] = (None, None)
 
 
 class ProfileError(RuntimeError):
@@ -146,6 +150,7 @@ class Profiler:
     def __init__(self) -> None:
         self._folder: str | None = None
         self._session: Any = None
+        self._level: int | None = None
 
     def start(self) -> None:
         """Start the profiler.
@@ -202,6 +207,7 @@ class Profiler:
                     "something inside the block stopped TensorFlow's profiler, so the end of the "
                     "recording is missing: remove that call of tf.profiler.experimental.stop()"
                 )
+            level = _in_use()
             try:
                 tf.profiler.experimental.stop()
             except (tf.errors.OpError, OSError, RuntimeError) as error:
@@ -209,7 +215,10 @@ class Profiler:
                     f"TensorFlow could not write its profile to {folder} ({_first_line(error)}): "
                     "make room there, or set TMPDIR to another folder"
                 ) from None
-            return read_profile(_profile_in(folder))
+            levels = self._level, _settled(level)
+            segment = read_profile(_profile_in(folder))
+            segment.levels = levels
+            return segment
         finally:
             self._cancel(None)
 
@@ -245,6 +254,19 @@ def _fast_folder() -> str | None:
     except OSError:
         return None
     return _MEMORY_FOLDER if roomy and os.access(_MEMORY_FOLDER, os.W_OK) else None
+
+
+def _in_use() -> int | None:
+    """Ask the allocator how many bytes it has handed out, rounding included."""
+    try:
+        return int(tf.config.experimental.get_memory_info("CPU:0")["current"])
+    except (ValueError, tf.errors.OpError):
+        return None
+
+
+def _settled(before: int | None) -> int | None:
+    """Give a level that was read just before, unless another thread has changed it since."""
+    return before if before == _in_use() else None
 
 
 def _first_line(error: BaseException) -> str:

@@ -28,7 +28,8 @@ from lessons_lib.recording import Recording
 
 _INCOMPLETE: Final = (
     "Some allocations were not reported (another thread worked while a recording inside this one "
-    "ended, or the profiler was disturbed): these bytes may be off."
+    "ended, the profiler was disturbed, or, in TensorFlow 2.16, a thread ended and another one "
+    "followed): these bytes may be off."
 )
 
 

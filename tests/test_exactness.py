@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
+from lessons_lib import profiler
+from lessons_lib.profiler import Segment
 from lessons_lib.recorder import record
 from tests.broken_recorders import FAULTS, Fault
-from tests.exactness_checks import CHECKS, Check
+from tests.exactness_checks import CHECKS, Check, ints, new, ready
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 def test_the_recorder_is_exact(check: Check) -> None:
     check(record)
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2, 3, 4, -1])
+def test_a_loss_is_noticed(lost: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = profiler.read_profile
+
+    def read(data: bytes) -> Segment:
+        segment = real(data)
+        del segment.memory[lost]
+        return segment
+
+    ready(ints(9), ints(5), ints(3))
+    monkeypatch.setattr(profiler, "read_profile", read)
+    gc.collect()  # what is freed while the profiler starts makes the level uncertain
+    with record() as recording:
+        a, b = new(9), new(5)
+        del a
+        c = new(3)
+        del b
+    assert not recording.exact
+    assert "not reported" in recording.notes[0]
+    monkeypatch.undo()
+    del c
 
 
 @pytest.fixture(scope="module")

@@ -159,13 +159,17 @@ def test_two_operations_on_one_input_are_told_apart_or_not_named(x: Any) -> None
 
 
 def test_threads_have_their_own_lines(x: Any) -> None:
+    together = threading.Barrier(3)
+
     def one() -> None:
         for _ in range(20):
             _ = x * 2.0  # here: one
+        together.wait(60)
 
     def two() -> None:
         for _ in range(20):
             tf.tanh(x)  # here: two
+        together.wait(60)
 
     def program() -> None:
         workers = [threading.Thread(target=target) for target in (one, two, one)]

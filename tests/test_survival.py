@@ -274,6 +274,19 @@ def test_blocks_of_threads_overlap() -> None:
     assert found["first"].kept_bytes == 0
 
 
+def test_threads_that_follow_each_other_are_seen_or_said_to_be_missing() -> None:
+    kept: list[Any] = []
+    with record() as recording:
+        for _ in range(6):
+            thread = threading.Thread(target=lambda: kept.append(new(9) * scalar(2.0)))
+            thread.start()
+            thread.join()
+    seen = (recording.kept_bytes, recording.allocated_bytes) == (6 * 36, 12 * 36)
+    assert seen == recording.exact
+    # TensorFlow 2.16 loses what a thread did when a later one gets its number.
+    assert seen or tf.__version__.startswith("2.16.")
+
+
 def test_many_threads_record_at_once() -> None:
     problems: list[BaseException] = []
     kept: list[int] = []
