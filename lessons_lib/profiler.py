@@ -176,10 +176,12 @@ class Profiler:
             host_tracer_level=2, python_tracer_level=0, device_tracer_level=0
         )
         before = _running()
+        level = _in_use()
         try:
             with held_back_stderr() if _NOISY_START else contextlib.nullcontext():
                 tf.profiler.experimental.start(self._folder, options=options)
             self._session = _running()
+            self._level = _settled(level)
         except tf.errors.AlreadyExistsError:
             self._cancel(before)
             raise ProfileError(
