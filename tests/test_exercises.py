@@ -536,6 +536,22 @@ def test_results_escape_what_comes_from_code(double: Exercise) -> None:
 
 
 @pytest.mark.parametrize(
+    ("held", "per_call"),
+    [
+        ([10, 20, 30], 10),
+        ([10, 20, 30, 40, 50], 10),
+        ([10, 20, 30, 40, 50, 60, 70, 80], 10),
+        ([10, 11, 10, 11, 10, 11], 0),  # a graph's leavings
+        ([10, 10, 10, 10, 10, 99], 0),
+        ([99, 10, 10, 10, 10, 10], 0),
+        ([60, 50, 40, 30, 20, 10], 0),
+    ],
+)
+def test_growth_per_call(held: list[int], per_call: int) -> None:
+    assert grading._growth(held) == per_call
+
+
+@pytest.mark.parametrize(
     ("figure", "kept", "ratio"),
     [
         (Figure(Quantity.PEAK, 10, 20), True, 0.5),

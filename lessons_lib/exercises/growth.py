@@ -30,8 +30,8 @@ def _batches(size: Size, seed: int) -> Inputs:
 
 _SHOWN = {"rows": 256, "width": 512, "calls": 20}
 _GRADED = (
-    {"rows": 512, "width": 512, "calls": 12},
-    {"rows": 256, "width": 1024, "calls": 16},
+    {"rows": 512, "width": 512, "calls": 16},
+    {"rows": 256, "width": 1024, "calls": 20},
 )
 _GROWTH = Promise(
     Quantity.GROWTH, lambda size: _s(size) // 16, why="a sixteenth of a batch for each call"
