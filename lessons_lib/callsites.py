@@ -201,9 +201,8 @@ class Watcher:
             owner = frame.f_locals.get("self")
             if graph is None and getattr(owner, "name", None) in (args[2], name.encode()):
                 graph = getattr(owner, "_cached_graph", None)
-            code = getattr(getattr(owner, "_python_function", None), "__code__", None)
-            if definition is None and code is not None:
-                definition = Place(code, -1)
+            if definition is None:
+                definition = _definition(getattr(owner, "_python_function", None))
             frame = frame.f_back
         self.log.graphs[name] = graph
         if definition is not None:
@@ -261,6 +260,16 @@ def _may_be(forward: _Forward, op: str, taken: list[int]) -> bool:
     return forward.op == op and all(
         mine == theirs for mine, theirs in known if min(mine, theirs) >= 0
     )
+
+
+def _definition(function: Any) -> Place | None:
+    """Find where the user defined a function, below what decorators and TensorFlow put around."""
+    for _ in range(8):
+        code = getattr(function, "__code__", None)
+        if code is not None and is_user_file(code.co_filename):
+            return Place(code, -1)
+        function = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
+    return None
 
 
 def _number(tensor: Any) -> int:

@@ -90,6 +90,8 @@ class Resolver:
         return self._known[name]
 
 
+_PFOR: Final = os.path.join("", "parallel_for", "pfor.py")
+
 # The gradient of an operation is built in a name scope that holds the operation's name.
 _GRADIENT_SCOPE: Final = re.compile(r"(?:.*/)?gradients/(?P<forward>.+)_grad/[^/]+")
 
@@ -98,6 +100,8 @@ def _forward(op: Any) -> Any:
     forward = getattr(op, "_original_op", None)
     if forward is None:
         return _forward_by_name(op)
+    if any(_PFOR in frame.filename for frame in op.traceback):
+        return _forward(forward)  # vectorised: a copy of the operation, no gradient of it
     # A gradient of a gradient: the operation it all belongs to is at the end of the chain.
     while (further := getattr(forward, "_original_op", None)) is not None:
         forward = further

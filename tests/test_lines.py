@@ -6,6 +6,7 @@ so they do not change when a line moves.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import threading
@@ -434,6 +435,43 @@ def test_xla_names_the_functions_definition(x: Any) -> None:
         assert buffer.line is not None
         # The decorator is where Python says that the function begins.
         assert line("compiled") - 1 <= buffer.line.number <= line("compiled")
+
+
+def test_xla_in_a_method_and_under_a_decorator(x: Any) -> None:
+    def decorated(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(*args: Any) -> Any:
+            return function(*args)
+
+        return wrapper
+
+    class Model(tf.Module):  # type: ignore[misc, unused-ignore]
+        @tf.function(jit_compile=True)
+        def method(self, x: Any) -> Any:  # here: method
+            return tf.tanh(tf.matmul(x, x))
+
+    @tf.function(jit_compile=True)
+    @decorated
+    def function(x: Any) -> Any:
+        return tf.tanh(tf.matmul(x, x))
+
+    (buffer,) = big(run(Model().method, x))
+    assert buffer.line is not None
+    assert buffer.line.file == __file__
+    assert line("method") - 1 <= buffer.line.number <= line("method")
+    (buffer,) = big(run(function, x))
+    assert buffer.line is not None
+    assert buffer.line.file == __file__
+
+
+def test_a_vectorised_loop_is_no_gradient(x: Any) -> None:
+    def program() -> Any:
+        return tf.vectorized_map(lambda row: tf.tensordot(row, row, 0), x)  # here: vectorised
+
+    made = big(run(program))
+    assert made
+    assert {b.line.number for b in made if b.line} == {line("vectorised")}
+    assert [b.forward_line for b in made] == [None] * len(made)
 
 
 def test_keras_layers(x: Any) -> None:
