@@ -51,6 +51,7 @@ class LimitedSpawner(LocalProcessSpawner):
     """
 
     def make_preexec_fn(self, name: str) -> Any:
+        """Give what runs in the new process before the server: it takes limits and a user."""
         become = super().make_preexec_fn(name)
 
         def prepare() -> None:
@@ -83,15 +84,15 @@ c.Spawner.notebook_dir = "~"
 c.Spawner.start_timeout = 120
 c.Spawner.http_timeout = 120
 # Learners share the processors, so each gets one thread and not one for each processor.
-c.Spawner.environment = {
-    name: "1"
-    for name in (
+c.Spawner.environment = dict.fromkeys(
+    (
         "TF_NUM_INTRAOP_THREADS",
         "TF_NUM_INTEROP_THREADS",
         "OMP_NUM_THREADS",
         "OPENBLAS_NUM_THREADS",
-    )
-}
+    ),
+    "1",
+)
 
 if IDLE_SECONDS:
     c.JupyterHub.services = [
