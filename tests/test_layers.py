@@ -23,7 +23,7 @@ BOTTOM = {
 MIDDLE = {
     "agreement", "atlas", "budget", "callback", "compare", "growth", "live", "measure",
     "op_memory", "phases", "preflight", "process", "programs", "recorder", "recording",
-    "recording_file", "programs", "report", "tracing", "training", "verdicts",
+    "recording_file", "report", "tracing", "training", "verdicts",
 }  # fmt: skip
 TOP = {
     "__init__", "__main__", "clinic", "clinic_cases", "display", "exercises", "live_pictures",
