@@ -625,7 +625,7 @@ def test_alternative_text_says_what_is_seen_to_the_byte() -> None:
     # 24 MiB of activations, 4 MiB of the first gradient, and the 4 bytes of the sum.
     assert "peak 28 MiB (29,360,132 bytes)" in text
     assert "a training step" in text
-    assert "31 buffers" in text
+    assert "24 buffers of 1 KiB or more" in text
     assert "Tanh 24 MiB (86%)" in text
     assert "train.py:11 4 MiB" in text
     assert "2 MiB (2,097,156 bytes) over the limit of 26 MiB" in text

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lessons_lib.recording import UNKNOWN, Breakdown, Recording, RecordingDiff, Row
-from lessons_lib.units import format_bytes
+from lessons_lib.units import KIB, format_bytes
 
 
 def exact_bytes(n: int) -> str:
@@ -75,9 +75,16 @@ def describe_recording(recording: Recording, *, limit: int | None = None, label:
         if large := _large((row for row in by_line if row.line is not None), peak):
             parts.append(f"Largest lines: {large}.")
     elif peak:
+        # Whether a scalar's constant is made anew or found in a cache differs between runs.
+        large = int(((store.nbytes >= KIB) & (store.born >= 0)).sum())
+        many = (
+            f"{counted(large, 'buffer')} of 1 KiB or more"
+            if large
+            else counted(allocated, "buffer")
+        )
         share = recording.peak_at / recording.seconds if recording.seconds > 0 else 0.0
         parts.append(
-            f"{counted(allocated, 'buffer')}, peak {exact_bytes(peak)} "
+            f"{many}, peak {exact_bytes(peak)} "
             f"at ≈ {share:.0%} of the block's time, "
             f"{exact_bytes(recording.kept_bytes)} kept at its end."
         )
