@@ -14,10 +14,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from tests.binder_check import LIMIT_BYTES
 from tests.notebooks import ROOT
 
 BINDER = ROOT / "binder"
@@ -196,3 +198,13 @@ def test_generated_build_takes_our_files(tmp_path: Path) -> None:
     assert 'pip install --no-cache-dir -r "binder/requirements.txt"' in build
     assert "binder/postBuild" in build
     assert "binder/start" in build
+
+
+def test_values_for_a_cluster_agree_with_the_image() -> None:
+    values = yaml.safe_load((BINDER / "zero-to-jupyterhub-values.yaml").read_text(encoding="utf-8"))
+    page = json.loads((BINDER / "first_page.json").read_text(encoding="utf-8"))
+    assert values["singleuser"]["defaultUrl"] == page["LabApp"]["default_url"]
+    assert values["hub"]["config"]["JupyterHub"]["authenticator_class"] == "null"
+    assert values["proxy"]["service"]["type"] == "ClusterIP"
+    memory = values["singleuser"]["memory"]
+    assert float(memory["limit"].removesuffix("G")) * 1e9 > LIMIT_BYTES, "a kernel's limit fits in"
