@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import time
 import tracemalloc
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from lessons_lib import runtime
-from lessons_lib.growth.naming import Namer, type_name
-from lessons_lib.growth.reach import survey
+from lessons_lib.growth.naming import type_name
 from lessons_lib.growth.tracebacks import made_at
+from lessons_lib.growth.who import who_holds
 from lessons_lib.kinds import (
     Kind,
     Kinds,
@@ -233,7 +231,7 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     extents = [_extent(thing, kinds.of(thing)) for thing in things]
     order = sorted(range(len(things)), key=lambda i: (-extents[i][1], extents[i][0]))
     largest = [things[i] for i in order[: max(0, names)]]
-    chains = _chains(largest, kinds, [things])
+    chains = who_holds(largest, kinds, ignore=[things], seconds=_SECONDS)
     lines = {} if recording is None else _kept_lines(recording)
     rows, covered = [], _Covered()
     for i in order:
@@ -289,24 +287,6 @@ def _shape(thing: Any) -> tuple[int, ...] | None:
 
 def _line(thing: Any) -> Line | None:
     return made_at(thing) if tracemalloc.is_tracing() else None
-
-
-def _chains(
-    largest: list[Any], kinds: Kinds, ignore: Iterable[object]
-) -> dict[int, tuple[str, ...]]:
-    deadline = time.perf_counter() + _SECONDS
-    own = [largest, *ignore]
-    found = survey(largest, [], kinds, [*own, own], deadline)
-    namer = Namer(None, [*own, own, found.reached], deadline)
-    try:
-        return {
-            id(thing): namer.chain(found.way_to(thing)) if id(thing) in found.reached
-            else (type_name(thing),)
-            for thing in largest
-        }  # fmt: skip
-    finally:
-        namer.close()
-        found.reached.clear()
 
 
 def _kept_lines(recording: Recording) -> dict[tuple[tuple[int, ...] | None, str], Line]:

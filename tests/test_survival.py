@@ -28,9 +28,9 @@ from lessons_lib.profiler import ProfileError, read_profile
 from lessons_lib.recorder import record
 from lessons_lib.runtime import tf
 from tests.exactness_checks import ints, nbytes, new, ready, scalar
-from tests.notebooks import ROOT
 from tests.state import nothing_left
 
+ROOT = Path(__file__).resolve().parents[1]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs fork or POSIX limits")
 
 

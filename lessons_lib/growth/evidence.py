@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from lessons_lib.growth.series import Series
+from lessons_lib.rendering import Result
 
 
 @dataclass(frozen=True, repr=False)
-class Evidence:
+class Evidence(Result):
     """One series for everything that was counted.
 
     Attributes

@@ -166,7 +166,7 @@ class Namer:
     ignore : iterable
         Containers of the caller's that must not count as holders.
     deadline : float
-        Reading of ``time.perf_counter`` after which no more is searched.
+        Reading of ``time.thread_time`` after which no more is searched.
     """
 
     def __init__(
@@ -201,22 +201,24 @@ class Namer:
             # The holder is a namespace: its name for what it holds is the whole answer.
             label, full = root.label, way[1:]
         else:
-            label, down = self._find(holder)
-            full = [*down, *way[1:]]
+            # A variable's cell has a name only together with what it holds.
+            start = way[1::-1] if isinstance(holder, types.CellType) else [holder]
+            label, down = self._find(start)
+            full = [*down, *way[len(start) :]]
         below = labels(full)
         chain = (label, *below) if label else below
         return chain or (type_name(way[-1]),)
 
-    def _find(self, thing: object) -> tuple[str, list[object]]:
-        key = id(thing)
+    def _find(self, start: list[object]) -> tuple[str, list[object]]:
+        key = id(start[-1])
         if key not in self._found:
-            self._found[key] = self._search(thing)
+            self._found[key] = self._search(start)
         return self._found[key]
 
-    def _search(self, thing: object) -> tuple[str, list[object]]:
+    def _search(self, start: list[object]) -> tuple[str, list[object]]:
         # Each way: the objects from the thing upwards.
-        ways: list[tuple[object, ...]] = [(thing,)]
-        climbed = {id(thing): ways[0]}
+        ways: list[tuple[object, ...]] = [tuple(start)]
+        climbed = {id(start[-1]): ways[0]}
         best: tuple[int, str, list[object]] | None = None
         last = _DEPTH
         for depth in range(_DEPTH):
@@ -225,7 +227,7 @@ class Namer:
                 if root is not None and (best is None or root.rank < best[0]):
                     best = (root.rank, root.label, _without_root(way, self._step))
                     last = depth if root.rank < _LIBRARY_RANK else min(last, depth + 2)
-            if depth >= last or time.perf_counter() > self._deadline:
+            if depth >= last or time.thread_time() > self._deadline:
                 break
             ways = self._climb(ways, climbed)
             if not ways:
@@ -236,7 +238,7 @@ class Namer:
             if local is not None:
                 return local
         if best is None:
-            return type_name(thing), [thing]
+            return type_name(start[-1]), start[::-1]
         return best[1], best[2]
 
     def close(self) -> None:
@@ -294,7 +296,7 @@ def _root(
                 if value is held:
                     return _Root(f"{top.__qualname__}.{name} ({type_name(held)})", 2)
         case types.GeneratorType():
-            return _Root(f"generator {top.__qualname__}", 3)
+            return _Root(_of_generator(top, below), 3)
         case threading.Thread():
             return _Root(f"thread {top.name!r}", 3)
         case _ if isinstance(top, _CACHE):
@@ -332,6 +334,13 @@ def _of_function(function: types.FunctionType, way: tuple[object, ...]) -> _Root
     return None
 
 
+def _of_generator(generator: types.GeneratorType[Any, Any, Any], held: object) -> str:
+    frame = generator.gi_frame
+    names = {key: name for name, key in locals_of(frame)} if frame is not None else {}
+    where = f"generator {generator.__qualname__}"
+    return f"{names.get(id(held), 'a local')} in {where} ({type_name(held)})"
+
+
 def _without_root(way: tuple[object, ...], step: Callable[..., Any] | None) -> list[object]:
     """Turn a way round; its first object is then the one that the root's label names."""
     down = list(reversed(way))
@@ -345,13 +354,26 @@ def _without_root(way: tuple[object, ...], step: Callable[..., Any] | None) -> l
             return down
         case type() if isinstance(down[1], dict) and len(down) > 2:
             return down[2:]
-        case types.GeneratorType() | threading.Thread():
+        case threading.Thread():
             return down
         case types.MethodType() as method if method is step and len(down) > 1:
             return down[1:]
         case top if isinstance(top, _CACHE) or top is step:
             return down
     return down[1:]
+
+
+def named_locals(things: list[Any]) -> dict[int, str]:
+    """Name those of some objects that running functions have in their locals, by address."""
+    wanted = {id(thing): thing for thing in things}
+    found: dict[int, str] = {}
+    for frame in _frames():
+        if wanted and is_user_file(frame.f_code.co_filename):
+            for name, key in locals_of(frame):
+                if key in wanted and key not in found:
+                    where = f"{name} in {frame.f_code.co_name}()"
+                    found[key] = f"{where} ({type_name(wanted[key])})"
+    return found
 
 
 def _local(climbed: dict[int, tuple[object, ...]]) -> tuple[str, list[object]] | None:
@@ -389,6 +411,8 @@ def _is_inner(parent: object, child: object) -> bool:
     """Tell whether an object is only a part of how Python stores its parent."""
     if isinstance(parent, types.FunctionType):
         return child is parent.__closure__
+    if isinstance(parent, _CACHE):
+        return isinstance(child, dict)
     return isinstance(child, dict) and instance_dict(parent) is child
 
 

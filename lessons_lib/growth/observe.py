@@ -23,6 +23,7 @@ from lessons_lib.growth.causes import Held
 from lessons_lib.growth.fence import Fence
 from lessons_lib.growth.naming import Namer, bounded, type_name
 from lessons_lib.growth.reach import (
+    Leaves,
     Survey,
     Tier,
     array_bytes,
@@ -98,6 +99,9 @@ class Observation:
     large_share : float
         Share of the Python heap's growth that lies in the C heap, from 0 to 1.
     notes : tuple of str
+    suspects : tuple of Held
+        What was alive all the time and may be what grows: graphs that gained operations, or
+        datasets and iterators.
     """
 
     groups: tuple[Group, ...] = ()
@@ -105,6 +109,7 @@ class Observation:
     note_bytes: float = 0.0
     large_share: float = 0.0
     notes: tuple[str, ...] = ()
+    suspects: tuple[Held, ...] = ()
 
     def of(self, *kinds: Kind) -> tuple[Group, ...]:
         """Give the groups of some kinds, most bytes first."""
@@ -117,7 +122,7 @@ def observe(
     fence: Fence,
     *,
     may_trace: bool,
-    arrays: bool = True,
+    leaves: Leaves = Leaves.ALL,
     seconds: float = _SECONDS,
 ) -> Observation:
     """Call the step a few more times and find what stays.
@@ -132,7 +137,7 @@ def observe(
         Standing; it is moved, and lifted at the end.
     may_trace : bool
         Whether tracemalloc may be restarted; not when the program itself uses it.
-    arrays : bool
+    leaves : Leaves
         Whether NumPy arrays and long texts are looked for, which takes time.
     seconds : float
         Limit for the search for holders.
@@ -140,31 +145,33 @@ def observe(
     if may_trace:
         tracemalloc.stop()
         tracemalloc.start(_FRAMES)
+    kinds = Kinds()
     gc.collect()
     fence.move()
-    kinds = Kinds()
     call()
     gc.collect()
     marked = _weak_targets(fence.young(), kinds)
+    # Those that cannot be referred to weakly are known again by address and type.
+    first = {id(thing): type(thing) for thing in fence.young()}
     for _ in range(CALLS - 1):
         call()
     gc.collect()
     staying = _alive(marked)
     young = fence.young()
     fence.lift()
-    ours: list[object] = [staying, young, marked]
-    leaves = new_leaves([*ours, ours], time.perf_counter() + seconds) if arrays else []
-    ours.append(leaves)
-    lines = _Lines(kinds, [staying, leaves, young])
+    ours: list[object] = [staying, young, marked, first]
+    new = new_leaves(leaves, [*ours, ours], time.thread_time() + seconds)
+    ours.append(new)
+    lines = _Lines(kinds, [staying, new, young])
     share = large_share()
     if may_trace:
         tracemalloc.stop()
-    found = survey(young, leaves, kinds, [*ours, ours], time.perf_counter() + seconds)
+    found = survey(young, new, kinds, [*ours, ours], time.thread_time() + seconds)
     young.clear()
-    leaves.clear()
-    namer = Namer(step, [*ours, ours, found.reached], time.perf_counter() + seconds)
+    new.clear()
+    namer = Namer(step, [*ours, ours, found.reached], time.thread_time() + seconds)
     try:
-        groups, own, notes, remarks = _describe(found, staying, kinds, namer, lines)
+        groups, own, notes, remarks = _describe(found, staying, kinds, namer, lines, first)
     finally:
         namer.close()
         staying.clear()
@@ -205,7 +212,12 @@ def _alive(marked: list[weakref.ref[Any]]) -> list[Any]:
 
 
 def _describe(
-    found: Survey, staying: list[Any], kinds: Kinds, namer: Namer, lines: _Lines
+    found: Survey,
+    staying: list[Any],
+    kinds: Kinds,
+    namer: Namer,
+    lines: _Lines,
+    first: dict[int, type],
 ) -> tuple[tuple[Group, ...], float, float, tuple[str, ...]]:
     groups: dict[tuple[Any, ...], list[Any]] = {}
     tiers: dict[tuple[Any, ...], tuple[Kind, Tier | None]] = {}
@@ -219,12 +231,13 @@ def _describe(
         key = (kind, tier, shape, dtype, nbytes, lines.of(thing), holder, weight)
         groups.setdefault(key, []).append(thing)
         tiers[key] = (kind, tier)
-    arrays, own, notes = _own_objects(found, lines)
+    arrays, own, notes = _own_objects(found, lines, first)
     for key, things in arrays.items():
         groups[key] = things
         tiers[key] = (Kind.OTHER, Tier.PLAIN)
     ordered = sorted(groups.items(), key=lambda item: (-item[0][4] * len(item[1]), item[0][7]))
     described, remarks = [], []
+    tapes = [thing for thing in staying if kinds.of(thing) is Kind.TAPE]
     shown: dict[Kind, int] = {}
     for key, things in ordered:
         kind, tier = tiers[key]
@@ -233,8 +246,12 @@ def _describe(
         if shown[kind] > _NAMED:
             continue
         chain = _chain(found, things[0], namer)
-        calls = 1 if key[0] is not Kind.OTHER else CALLS
-        held = Held(_what(things[0], kind), shape, dtype, nbytes, len(things) / calls, line, chain)
+        if len(chain) == 1 and kind is Kind.TENSOR and tapes:
+            chain = (*_chain(found, tapes[0], namer), *chain)  # C++ code of the tape holds it
+        calls = CALLS if shape is not None and kind is Kind.OTHER else 1
+        held = Held(
+            description(things[0], kind), shape, dtype, nbytes, len(things) / calls, line, chain
+        )
         described.append(Group(kind, tier, held, found.through(things[0], _DATA)))
         limit = bounded(found.way_to(things[0])[0])
         if limit is not None:
@@ -244,7 +261,8 @@ def _describe(
     return tuple(described), own, notes, tuple(remarks)
 
 
-def _what(thing: Any, kind: Kind) -> str:
+def description(thing: Any, kind: Kind) -> str:
+    """Say what a thing is, with its own name where it has one."""
     name = type_name(thing)
     match kind:
         case Kind.FUNCTION:
@@ -269,7 +287,7 @@ def measured(thing: Any, kind: Kind) -> tuple[tuple[int, ...] | None, str | None
 
 
 def _own_objects(
-    found: Survey, lines: _Lines
+    found: Survey, lines: _Lines, first: dict[int, type]
 ) -> tuple[dict[tuple[Any, ...], list[Any]], float, float]:
     """Sum the program's own objects, and group those worth naming."""
     groups: dict[tuple[Any, ...], list[Any]] = {}
@@ -283,14 +301,16 @@ def _own_objects(
             if address in buffers:
                 continue
             buffers.add(address)
-            own += nbytes
+            own += nbytes / CALLS
             what = (Kind.OTHER, here.tier, thing.shape, thing.dtype.name, nbytes)
             where = (lines.of(thing), id(found.way_to(thing)[0]), 0)
             groups.setdefault((*what, *where), []).append(thing)
             continue
         if here.tier is not Tier.PLAIN or here.kind is not Kind.OTHER:
             continue
-        size = _size(thing)
+        if gc.is_tracked(thing) and first.get(id(thing)) is not type(thing):
+            continue  # of a later call: it may be there only until the next one
+        size = _size(thing) if gc.is_tracked(thing) else _size(thing) / CALLS
         own += size
         if not here.old_parent and id(here.parent) in noted:
             notes += size
@@ -302,7 +322,10 @@ def _own_objects(
         else:
             key = (Kind.OTHER, here.tier, None, None, size, lines.of(thing), type(thing), 0)
             groups.setdefault(key, []).append(thing)
-    return groups, own / CALLS, notes / CALLS
+    arrays = {
+        key: things for key, things in groups.items() if len(things) >= CALLS or key[2] is None
+    }
+    return arrays or groups, own, notes
 
 
 def _size(thing: object) -> int:

@@ -17,7 +17,7 @@ import types
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +26,9 @@ from lessons_lib.growth.naming import instance_dict
 from lessons_lib.kinds import Kind, Kinds
 
 _LONG_TEXT: Final = 200
-_CHUNK: Final = 512
+_CHUNK: Final = 8192
+_NESTED: Final = 4
+_OWN: Final = "lessons_lib."
 _TEXTS: Final = frozenset({str, bytes})
 
 
@@ -101,21 +103,34 @@ def _tier_of(kind: Kind) -> Tier:
     return Tier.PLAIN if kind is Kind.OTHER else Tier.LIBRARY
 
 
-def new_leaves(ignore: Iterable[object], deadline: float) -> list[object]:
+class Leaves(Enum):
+    """Which objects that the collector does not track are looked for."""
+
+    NONE = "none"
+    ARRAYS = "arrays"
+    ALL = "arrays and long texts"
+
+
+def new_leaves(wanted: Leaves, ignore: Iterable[object], deadline: float) -> list[object]:
     """List untracked objects (NumPy arrays, long texts) made since tracemalloc began, if held.
 
     Parameters
     ----------
+    wanted : Leaves
     ignore : iterable
         Containers of the caller's that must not count as holders.
     deadline : float
-        Reading of ``time.perf_counter`` after which the search ends.
+        Reading of ``time.thread_time`` after which the search ends.
     """
+    if wanted is Leaves.NONE:
+        return []
     # While tracemalloc runs, every object that is made costs much; so nothing is made in the loop.
     found: list[object] = []
-    leaf_types = {*_TEXTS, bytearray, *_with_subclasses(np.ndarray)}
+    leaf_types = {bytearray, *_with_subclasses(np.ndarray)}
+    if wanted is Leaves.ALL:
+        leaf_types |= _TEXTS
     for chunk in _chunks(gc.get_objects(), ignore):
-        if time.perf_counter() > deadline:
+        if time.thread_time() > deadline:
             break
         found += [
             thing
@@ -142,9 +157,20 @@ def _chunks(everything: list[object], ignore: Iterable[object]) -> Iterable[list
     skipped = {id(thing) for thing in ignore} | {id(everything)}
     for start in range(0, len(everything), _CHUNK):
         chunk = everything[start : start + _CHUNK]
-        if not skipped.isdisjoint(map(id, chunk)):
-            chunk = [thing for thing in chunk if id(thing) not in skipped]
-        yield chunk
+        for _ in range(_NESTED):
+            if not skipped.isdisjoint(map(id, chunk)):
+                chunk = [thing for thing in chunk if id(thing) not in skipped]
+            yield chunk
+            # The collector does not track dictionaries and tuples without containers in them.
+            chunk = [
+                thing
+                for thing in gc.get_referents(*chunk)
+                if (type(thing) is dict or type(thing) is tuple)
+                and thing
+                and not gc.is_tracked(thing)
+            ]
+            if not chunk:
+                break
 
 
 def survey(
@@ -166,16 +192,17 @@ def survey(
     ignore : sequence
         Containers of the caller's that must not count as holders.
     deadline : float
-        Reading of ``time.perf_counter`` after which the search ends.
+        Reading of ``time.thread_time`` after which the search ends.
     """
     result = Survey()
     queues: dict[Tier, deque[Reached]] = {tier: deque() for tier in Tier}
     young_ids = set(map(id, young)).difference(map(id, ignore))
     new = young_ids.union(map(id, leaves))
     own = [*ignore, young, leaves, result, result.reached, queues, *queues.values()]
-    own += [own]
+    edges: list[Reached] = []
+    own += [own, edges]
     for chunk in _chunks(gc.get_objects(), own):
-        if time.perf_counter() > deadline:
+        if time.thread_time() > deadline:
             result.complete = False
             break
         if new.isdisjoint(map(id, gc.get_referents(*chunk))):
@@ -183,11 +210,16 @@ def survey(
         for holder in chunk:
             if id(holder) in young_ids or isinstance(holder, types.FrameType):
                 continue
+            if type(holder).__module__.startswith(_OWN):
+                continue  # a helper of this search
             for held in gc.get_referents(holder):
                 if id(held) in new:
                     kind = kinds.of(held)
-                    found = Reached(held, kind, holder, True, _tier_of(kind))
-                    queues[found.tier].append(found)
+                    edges.append(Reached(held, kind, holder, True, _tier_of(kind)))
+    # The first way to a thing counts: better through the program's own than through a library's.
+    edges.sort(key=lambda edge: _tier_of(kinds.of(edge.parent)))
+    for edge in edges:
+        queues[edge.tier].append(edge)
     for tier in Tier:
         if not _walk(result, queues, tier, new, kinds, deadline):
             result.complete = False
@@ -205,7 +237,7 @@ def _walk(
 ) -> bool:
     queue, reached = queues[tier], result.reached
     while queue:
-        if time.perf_counter() > deadline:
+        if time.thread_time() > deadline:
             return False
         here = queue.popleft()
         if id(here.thing) in reached:

@@ -12,20 +12,24 @@ import inspect
 import operator
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from lessons_lib import runtime
 from lessons_lib.growth import process
-from lessons_lib.growth.causes import Finding
+from lessons_lib.growth.causes import Finding, Held
 from lessons_lib.growth.evidence import Evidence
 from lessons_lib.growth.fence import Fence
-from lessons_lib.growth.observe import Observation, observe
+from lessons_lib.growth.observe import Observation, description, measured, observe
 from lessons_lib.growth.remarks import remarks
 from lessons_lib.growth.report import BLIND, Growth
 from lessons_lib.growth.sampling import Sampler, allocator_bytes
-from lessons_lib.growth.verdict import CACHE_FLOOR, CacheTest, judge, needs_arrays, needs_look
+from lessons_lib.growth.verdict import CACHE_FLOOR, CacheTest, judge, leaves_to_find, needs_look
+from lessons_lib.growth.who import who_holds
+from lessons_lib.kinds import Kind, tensor_bytes
 
 _TEST_CALLS: Final = 3
+_SUSPECTS: Final = 5
 
 
 class _Steps:
@@ -100,13 +104,19 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
         sampler = Sampler(fence, warmup + iterations + 1, everything)
         everything.clear()
         sampler.read()
-        for _ in range(warmup + iterations):
+        for number in range(warmup + iterations):
             call()
             sampler.read()
+            if number == warmup:
+                sampler.remember_graphs()
         evidence = sampler.evidence(warmup)
         waiting = float(sampler.waiting[warmup + 1 :].mean())
-        del sampler
         seen, extra = Observation(), list[str]()
+        suspects: tuple[Held, ...] = ()
+        if needs_look(evidence):
+            tracemalloc_off(tracing)  # it makes every search slow
+            suspects = _suspects(sampler, evidence, step)
+        del sampler
         if needs_look(evidence):
             seen, extra = _look(call, step, fence, evidence, may_trace=not tracing)
         fence.lift()
@@ -119,8 +129,7 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
         everything.clear()
         fence.lift()
         tracemalloc_off(tracing)
-        gc.collect()
-    causes = judge(evidence, seen, cache)
+    causes = judge(evidence, replace(seen, suspects=suspects), cache)
     notes = (*remarks(evidence, causes, waiting), *seen.notes, *extra, BLIND)
     return Growth(label, iterations, warmup, causes, evidence, notes)
 
@@ -135,12 +144,38 @@ def _look(
     call: _Steps, step: Callable[..., Any], fence: Fence, evidence: Evidence, *, may_trace: bool
 ) -> tuple[Observation, list[str]]:
     try:
-        arrays = needs_arrays(evidence)
-        return observe(call, step, fence, may_trace=may_trace, arrays=arrays), []
+        leaves = leaves_to_find(evidence)
+        return observe(call, step, fence, may_trace=may_trace, leaves=leaves), []
     except Exception as error:
         # The measured calls went well; a step that runs out of data must not spoil the answer.
         text = f"The holders could not be searched: call {call.number} raised "
         return Observation(), [f"{text}{type(error).__name__}."]
+
+
+def _suspects(sampler: Sampler, evidence: Evidence, step: Callable[..., Any]) -> tuple[Held, ...]:
+    """Name what is alive all the time and may be what grows, such as a graph or a dataset."""
+    things: list[Any] = sampler.living(Kind.TABLE) if evidence.table_entries.grows else []
+    things += sampler.grown_graphs() if evidence.graph_ops.grows else []
+    if evidence.hidden_bytes.grows and not evidence.datasets.grows:
+        things += sampler.living(Kind.ITERATOR, Kind.DATASET)
+    if evidence.variable_bytes.grows and not evidence.variables.grows:
+        things += [v for v in sampler.living(Kind.VARIABLE) if not v.shape.is_fully_defined()]
+    if evidence.live_tensor_bytes.grows and not evidence.live_tensors.grows:
+        things += sorted(sampler.living(Kind.TENSOR), key=tensor_bytes)[:-3:-1]
+    del things[_SUSPECTS:]
+    if not things:
+        return ()
+    sampler.fence.lift()
+    chains = who_holds(things, sampler.kinds, step=step, ignore=[things])
+    sampler.fence.move()
+    held = []
+    for thing in things:
+        kind = sampler.kinds.of(thing)
+        what, sizes = description(thing, kind), measured(thing, kind)
+        held.append(Held(what, *sizes, 0.0, None, chains[id(thing)]))
+    things.clear()
+    # Helpers of Keras and TensorFlow that nobody named come last.
+    return tuple(sorted(held, key=lambda h: len(h.chain) < 2 and "(" not in h.chain[0]))
 
 
 def _unexplained(evidence: Evidence) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import operator
 import time
 import tracemalloc
 import weakref
@@ -55,6 +56,7 @@ COLUMNS: Final[dict[str, tuple[str, str, float, float]]] = {
 }
 _NUMPY_BUDGET: Final = 0.004  # seconds a reading, on average, for splitting off NumPy's share
 _JUMP: Final = 2**20
+_GAIN: Final = 3  # operations: fewer rises than that are no growth
 
 Weak = Callable[[], Any]
 
@@ -79,6 +81,7 @@ class Sampler:
         self.waiting = np.zeros(readings)  # tensor bytes that only the collector could free
         self.count = 0
         self._numpy_seconds = 0.0
+        self._operations: dict[int, int] = {}
         self._old: dict[Kind, list[Weak]] = {}
         self._old_tensors: list[tuple[Weak, tuple[int, int]]] = []
         for kind, things in self.kinds.choose(everything, _WATCHED).items():
@@ -138,11 +141,33 @@ class Sampler:
 
     def _numpy(self, i: int) -> None:
         # Splitting off NumPy's share reads every trace: not each time when there are many.
-        if self._numpy_seconds > _NUMPY_BUDGET * (i + 1) and i % 8:
+        stride = max(1, len(self.rows["numpy_bytes"]) // 10)
+        if self._numpy_seconds > _NUMPY_BUDGET * (i + 1) and i % stride:
             return
-        start = time.perf_counter()
+        start = time.thread_time()
         self.rows["numpy_bytes"][i] = numpy_bytes()
-        self._numpy_seconds += time.perf_counter() - start
+        self._numpy_seconds += time.thread_time() - start
+
+    def remember_graphs(self) -> None:
+        """Note the size of each graph that is alive now, for `grown_graphs`."""
+        graphs = self._find().of(Kind.GRAPH)
+        self._operations = {id(graph): operations_of(graph) for graph in graphs}
+
+    def grown_graphs(self) -> list[Any]:
+        """List living graphs that gained operations since `remember_graphs`, most first."""
+        gained = [
+            (operations_of(graph) - self._operations[id(graph)], graph)
+            for graph in self._find().of(Kind.GRAPH)
+            if id(graph) in self._operations
+        ]
+        grown = [(gain, graph) for gain, graph in gained if gain >= _GAIN]
+        grown.sort(key=operator.itemgetter(0), reverse=True)
+        return [graph for _, graph in grown]
+
+    def living(self, *kinds: Kind) -> list[Any]:
+        """List the objects of some kinds that are alive now."""
+        found = self._find()
+        return [thing for kind in kinds for thing in found.of(kind)]
 
     def evidence(self, warmup: int) -> Evidence:
         """Fit every series; the first `warmup` + 1 readings come before the measured calls."""

@@ -139,7 +139,7 @@ def shape_of(values: Floats, least: float = 0.0) -> Shape:
     if after <= least or after < 0.25 * before:
         return Shape.PLATEAU
     if before <= least or before < 0.1 * after:
-        return Shape.LATE
+        return Shape.LATE if values[:middle].max() < values[-1] else Shape.SAWTOOTH
     # A fill that stops in the second half: its pause at the end is longer than those before.
     if n - 1 - rises[-1] > 2 * int(np.diff(np.concatenate(([0], rises))).max()):
         return Shape.PLATEAU

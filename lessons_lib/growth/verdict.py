@@ -14,7 +14,7 @@ from typing import Final
 from lessons_lib.growth.causes import Cause, Finding, Held, about
 from lessons_lib.growth.evidence import Evidence
 from lessons_lib.growth.observe import Group, Observation
-from lessons_lib.growth.reach import Tier
+from lessons_lib.growth.reach import Leaves, Tier
 from lessons_lib.growth.series import Series, Shape
 from lessons_lib.kinds import Kind
 from lessons_lib.units import KIB, MIB, format_bytes
@@ -82,6 +82,7 @@ def needs_look(evidence: Evidence) -> bool:
         evidence.orphan_graphs,
         evidence.graphs,
         evidence.graph_ops,
+        evidence.table_entries,
         evidence.hidden_bytes,
         evidence.python_objects,
         evidence.python_heap,
@@ -90,10 +91,15 @@ def needs_look(evidence: Evidence) -> bool:
     return any(series.grows for series in watched)
 
 
-def needs_arrays(evidence: Evidence) -> bool:
-    """Tell whether NumPy arrays or long texts may be what grows."""
+def leaves_to_find(evidence: Evidence) -> Leaves:
+    """Tell whether NumPy arrays or long texts may be what grows; looking for them takes time."""
+    built = evidence.concrete_functions, evidence.functions, evidence.graphs, evidence.graph_ops
+    heap, arrays = evidence.python_heap, evidence.numpy_bytes
+    if heap.grows and not any(series.grows for series in built):
+        # NumPy's bytes are within the heap's: is there anything else?
+        return Leaves.ARRAYS if arrays.grows and arrays.slope > 0.8 * heap.slope else Leaves.ALL
     hidden = evidence.hidden_bytes.grows and not evidence.live_tensors.grows
-    return evidence.numpy_bytes.grows or evidence.python_heap.grows or hidden
+    return Leaves.ARRAYS if arrays.grows or hidden else Leaves.NONE
 
 
 def judge(evidence: Evidence, seen: Observation, cache: CacheTest) -> tuple[Finding, ...]:
@@ -105,6 +111,7 @@ def judge(evidence: Evidence, seen: Observation, cache: CacheTest) -> tuple[Find
     _graphs(case)
     _variables(case)
     _tensors(case)
+    _shared_arrays(case)
     _datasets(case)
     _runtime(case, cache)
     _objects(case)
@@ -172,6 +179,7 @@ def _graphs(case: _Case) -> None:
         text = f"Graphs multiply: {_rate(graphs)} a call, with {_rate(ops)} operations"
     elif ops.grows and not traced:
         text = f"A living graph gains {_rate(ops)} operations a call"
+        held = case.seen.suspects or held
     else:
         return
     # Datasets that multiply as well explain hidden bytes better than constants do.
@@ -191,7 +199,8 @@ def _variables(case: _Case) -> None:
     else:
         text = "A variable that can change its shape is assigned ever larger values."
     nbytes = size.slope if size.grows else sum(group.bytes_per_call for group in groups)
-    case.findings.append(Finding(Cause.VARIABLES, round(nbytes), True, text, _held(groups)))
+    held = _held(groups) or case.seen.suspects
+    case.findings.append(Finding(Cause.VARIABLES, round(nbytes), True, text, held))
 
 
 def _tensors(case: _Case) -> None:
@@ -221,8 +230,24 @@ def _tensors(case: _Case) -> None:
         # The rest is the allocator's rounding of these same buffers.
         if case.hidden <= max(nbytes, 1024 * count.slope):
             case.hidden = 0.0
-    finding = Finding(Cause.RETAINED_TENSORS, round(nbytes), exact, text + ".", _held(groups))
+    held = _held(groups) if count.grows else case.seen.suspects
+    finding = Finding(Cause.RETAINED_TENSORS, round(nbytes), exact, text + ".", held)
     case.findings.append(finding)
+
+
+def _arrays(case: _Case) -> tuple[Group, ...]:
+    return tuple(g for g in case.seen.of(Kind.OTHER) if g.held.shape is not None)
+
+
+def _shared_arrays(case: _Case) -> None:
+    """NumPy arrays that look at a tensor's memory keep it alive when the tensor is gone."""
+    arrays = _arrays(case)
+    weight = sum(group.bytes_per_call for group in arrays)
+    if case.evidence.numpy_bytes.grows or not case.hidden or weight < 0.5 * case.hidden:
+        return
+    text = "NumPy arrays that share the memory of tensors stay alive, and the memory with them."
+    nbytes = round(case.take_hidden())
+    case.findings.append(Finding(Cause.PYTHON_OBJECTS, nbytes, False, text, _held(arrays)))
 
 
 def _datasets(case: _Case) -> None:
@@ -231,7 +256,8 @@ def _datasets(case: _Case) -> None:
         # In a table or queue, or in C++ memory that no tensor counter sees.
         nbytes = case.take_hidden() or max(0.0, case.evidence.c_heap.slope)
         text = f"Lookup tables or queues gain {_rate(tables)} entries a call."
-        case.findings.append(Finding(Cause.RETAINED_TENSORS, round(nbytes), False, text))
+        held = case.seen.suspects
+        case.findings.append(Finding(Cause.RETAINED_TENSORS, round(nbytes), False, text, held))
         return
     if datasets.grows:
         how = f"Datasets and iterators multiply ({_rate(datasets)} more a call)"
@@ -242,6 +268,7 @@ def _datasets(case: _Case) -> None:
     else:
         return
     held = _held(case.seen.of(Kind.ITERATOR)) or _held(case.seen.of(Kind.DATASET))
+    held = held or case.seen.suspects
     text = f"{how}: shuffle buffers, caches and prefetched elements stay."
     case.findings.append(Finding(Cause.DATASET_BUFFERS, round(nbytes), False, text, held))
 
@@ -263,11 +290,9 @@ def _objects(case: _Case) -> None:
     if not (evidence.python_objects.grows or evidence.python_heap.grows
             or evidence.numpy_bytes.grows or case.hidden):  # fmt: skip
         return
-    arrays = tuple(g for g in seen.of(Kind.OTHER) if g.held.shape is not None)
-    array_bytes = sum(group.bytes_per_call for group in arrays)
-    if evidence.numpy_bytes.grows:
-        array_bytes = evidence.numpy_bytes.slope
-    others = max(0.0, seen.own_bytes - sum(group.bytes_per_call for group in arrays))
+    arrays = _arrays(case) if evidence.numpy_bytes.grows else ()
+    array_bytes = evidence.numpy_bytes.slope if evidence.numpy_bytes.grows else 0.0
+    others = max(0.0, seen.own_bytes - sum(group.bytes_per_call for group in _arrays(case)))
     heap = max(0.0, evidence.python_heap.slope - max(0.0, evidence.numpy_bytes.slope))
     floor = BESIDE_FLOOR if case.findings else OBJECTS_FLOOR
     if others - seen.note_bytes < floor and others < NOTES_FLOOR:
@@ -275,6 +300,8 @@ def _objects(case: _Case) -> None:
     elif evidence.python_heap.known:
         # The heap's own figure has what an object's size does not: its attributes' storage.
         others = min(others, heap) if case.findings else max(heap, min(others, heap))
+    if not case.findings and not array_bytes and heap - seen.note_bytes >= NOTES_FLOOR:
+        others = heap  # large, though nobody was seen to hold it
     if array_bytes < floor / 4:
         array_bytes = 0.0
     nbytes = others + array_bytes

@@ -1,0 +1,88 @@
+"""Which series grow: steps, plateaus, saw-teeth and noise are told from growth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lessons_lib.growth.sampling import without_jumps
+from lessons_lib.growth.series import Shape, fit, noise_floor, shape_of, theil_sen
+
+N = 30
+CALLS = np.arange(N, dtype=float)
+
+
+@pytest.mark.parametrize(
+    ("values", "shape"),
+    [
+        (np.zeros(N), Shape.FLAT),
+        (CALLS, Shape.GROWS),
+        (5.0 * CALLS + 100, Shape.GROWS),
+        (-CALLS, Shape.FLAT),
+        (CALLS // 5, Shape.GROWS),  # a staircase
+        ((CALLS >= 7).astype(float), Shape.STEP),
+        ((CALLS >= 25).astype(float), Shape.STEP),
+        (np.minimum(CALLS, 10), Shape.PLATEAU),
+        (np.minimum(CALLS, 19), Shape.PLATEAU),
+        (CALLS % 6, Shape.SAWTOOTH),
+        (CALLS % 6 + CALLS, Shape.GROWS),  # a saw-tooth on a slope
+        (np.maximum(0, CALLS - 20), Shape.LATE),
+        (CALLS**2, Shape.GROWS),
+        (np.array([1.0, 2.0]), Shape.FLAT),
+    ],
+)
+def test_shape(values: np.ndarray, shape: Shape) -> None:
+    assert shape_of(values) == shape
+
+
+def test_small_changes_are_nothing() -> None:
+    assert shape_of(0.5 * CALLS, least=1.0) == Shape.FLAT
+    assert shape_of(2.0 * CALLS, least=1.0) == Shape.GROWS
+
+
+def test_slope_is_not_moved_by_outliers() -> None:
+    values = 3.0 * CALLS
+    values[[4, 11]] += 1e9
+    assert theil_sen(CALLS, values) == pytest.approx(3.0)
+    assert theil_sen(CALLS[:1], values[:1]) == 0
+
+
+def test_noise_floor_of_a_line_is_zero_and_of_scatter_is_not() -> None:
+    assert noise_floor(CALLS, 2.0 * CALLS, 2.0) == 0
+    scatter = 10.0 * (-1) ** np.arange(N)
+    # Three standard errors: 3 · 1.4826 · 10 / sqrt(Σ (i − 14.5)²), the sum being N(N² − 1)/12.
+    expected = 3 * 1.4826 * 10 / np.sqrt(N * (N**2 - 1) / 12)
+    assert noise_floor(CALLS, scatter, 0.0) == pytest.approx(expected)
+
+
+def test_slope_within_the_noise_does_not_count() -> None:
+    rng = np.random.default_rng(0)
+    quiet = fit("n", "bytes", CALLS + 0.1 * rng.random(N), np.zeros(1))
+    loud = fit("n", "bytes", 0.01 * CALLS + 50 * rng.random(N), np.zeros(1))
+    assert quiet.grows
+    assert not loud.grows
+
+
+def test_floor_and_unknown_values() -> None:
+    values = 10.0 * CALLS
+    values[3:7] = np.nan
+    series = fit("n", "bytes", values, np.array([0.0, 7.0]), floor=5)
+    assert series.grows
+    assert series.known
+    assert series.slope == pytest.approx(10)
+    assert series.rise == 10.0 * (N - 1)
+    assert series.first_step == 7
+    assert series.second_half_rise() > 0
+    assert not fit("n", "bytes", values, np.zeros(1), floor=20).grows
+    unknown = fit("n", "bytes", np.full(N, np.nan), np.full(1, np.nan))
+    assert not unknown.known
+    assert not unknown.grows
+    assert unknown.rise == unknown.first_step == 0
+
+
+def test_jumps_of_a_pool_are_taken_out() -> None:
+    values = 1000.0 * CALLS
+    values[12:] += 64 * 2**20
+    assert without_jumps(values) == pytest.approx(1000.0 * CALLS)
+    large = 4.0 * 2**20 * CALLS  # a steady rise of any size stays
+    assert without_jumps(large) == pytest.approx(large)
