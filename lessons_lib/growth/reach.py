@@ -129,7 +129,7 @@ def new_leaves(wanted: Leaves, ignore: Iterable[object], deadline: float) -> lis
     leaf_types = {bytearray, *_with_subclasses(np.ndarray)}
     if wanted is Leaves.ALL:
         leaf_types |= _TEXTS
-    for chunk in _chunks(gc.get_objects(), ignore):
+    for chunk in _chunks(gc.get_objects(), ignore, _NESTED):
         if time.thread_time() > deadline:
             break
         found += [
@@ -153,14 +153,18 @@ def _with_subclasses(cls: type[Any]) -> set[type[Any]]:
     return known
 
 
-def _chunks(everything: list[object], ignore: Iterable[object]) -> Iterable[list[object]]:
+def _chunks(
+    everything: list[object], ignore: Iterable[object], nested: int
+) -> Iterable[list[object]]:
     skipped = {id(thing) for thing in ignore} | {id(everything)}
     for start in range(0, len(everything), _CHUNK):
         chunk = everything[start : start + _CHUNK]
-        for _ in range(_NESTED):
+        for _ in range(nested):
             if not skipped.isdisjoint(map(id, chunk)):
                 chunk = [thing for thing in chunk if id(thing) not in skipped]
             yield chunk
+            if nested == 1:
+                break
             # The collector does not track dictionaries and tuples without containers in them.
             chunk = [
                 thing
@@ -201,7 +205,8 @@ def survey(
     own = [*ignore, young, leaves, result, result.reached, queues, *queues.values()]
     edges: list[Reached] = []
     own += [own, edges]
-    for chunk in _chunks(gc.get_objects(), own):
+    # Containers that the collector does not track hold nothing that it does.
+    for chunk in _chunks(gc.get_objects(), own, _NESTED if leaves else 1):
         if time.thread_time() > deadline:
             result.complete = False
             break

@@ -76,10 +76,10 @@ def describe_recording(recording: Recording, *, limit: int | None = None, label:
             parts.append(f"Largest lines: {large}.")
     elif peak:
         # Whether a scalar's constant is made anew or found in a cache differs between runs.
-        large = int(((store.nbytes >= KIB) & (store.born >= 0)).sum())
+        sized = int(((store.nbytes >= KIB) & (store.born >= 0)).sum())
         many = (
-            f"{counted(large, 'buffer')} of 1 KiB or more"
-            if large
+            f"{counted(sized, 'buffer')} of 1 KiB or more"
+            if sized
             else counted(allocated, "buffer")
         )
         share = recording.peak_at / recording.seconds if recording.seconds > 0 else 0.0

@@ -275,6 +275,8 @@ def test_what_must_be_noticed_is_noticed(
     left = looks.kept_here(context)
     lab = Lab(context.new_page(), server.page("bad.ipynb"))
     assert lab.run_all() == "false"
+    expect(lab.page.locator(".noUi-handle")).to_be_visible()
+    expect(lab.page.get_by_text("ZeroDivisionError").first).to_be_visible()
     said = " ".join(looks.output_faults(lab.cells()))
     assert "on stderr: to stderr" in said
     assert "ZeroDivisionError" in said
