@@ -281,7 +281,7 @@ def test_compound_statements_on_the_line(shell: InteractiveShell, run: Run) -> N
 
 
 def test_a_magic_inside(shell: InteractiveShell, run: Run) -> None:
-    printed = run("%%mem\nx = new()\n%time y = new()\n!echo from a shell\n")
+    printed = run("%%mem\nx = new()\n%time y = new()\n")
     assert figures(printed)[0] == "72 B"
 
 
