@@ -206,7 +206,14 @@ def distinct_attributes(i: int) -> None:
 
 
 def unrolled(_: int) -> None:
-    tf.function(lambda x: [x := tf.tanh(x) for _ in range(4)][-1])(tf.ones([4]))
+    # AutoGraph would warn of a construct that it cannot convert, and pytest keeps what is logged.
+    @tf.function(autograph=False)
+    def chain(x: Any) -> Any:
+        for _ in range(4):
+            x = tf.tanh(x)
+        return x
+
+    chain(tf.ones([4]))
 
 
 def predictions(reduce: Callable[[Any], Any]) -> Step:
