@@ -317,8 +317,8 @@ def _levels(segment: Segment) -> tuple[tuple[int, int] | None, bool]:
     before = [
         event.in_use + (-event.reserved if event.allocates else event.reserved) for event in pool
     ]
-    # Not in order, since a clock may tell two threads the same time.
-    joined = sorted(after[:-1]) == sorted(before[1:])
+    # The order may be another one where a clock told two threads the same time.
+    joined = after[:-1] == before[1:] or sorted(after[:-1]) == sorted(before[1:])
     first, last = segment.levels
     begun, ended = first in (None, before[0]), last in (None, after[-1])
     return (before[0], after[-1]), joined and begun and ended
