@@ -218,7 +218,8 @@ def process_memory(fn: Callable[[], Any], interval: float = 0.005) -> ProcessMem
                 done.set()
                 thread.join()
             look(base)
-        current, highest = tracemalloc.get_traced_memory()
+            # Read here: what the recorder needs to analyse the block is not the call's.
+            current, highest = tracemalloc.get_traced_memory()
     del result
     samples = tuple(Sample(max(0.0, moment - start), rss, heap) for moment, rss, heap in rows)
     peak = max(sample.resident_bytes for sample in samples)

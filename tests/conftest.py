@@ -8,6 +8,7 @@ mistake is added to its test as an example.
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
@@ -25,3 +26,9 @@ for _name, _examples in (("short", 100), ("long", 1000)):
         suppress_health_check=[HealthCheck.too_slow],
     )
 settings.load_profile("short")
+
+
+def pytest_configure() -> None:
+    """Let tests interrupt: a shell that starts pytest in the background has it ignore SIGINT."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
