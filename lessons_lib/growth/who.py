@@ -17,7 +17,7 @@ def who_holds(
     *,
     step: Callable[..., Any] | None = None,
     ignore: Iterable[object] = (),
-    seconds: float = 4.0,
+    seconds: float = 15.0,
 ) -> dict[int, tuple[str, ...]]:
     """Name the holders of some objects.
 
