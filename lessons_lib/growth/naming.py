@@ -274,7 +274,7 @@ def _is_ours(holder: object) -> bool:
     if isinstance(holder, types.FrameType):
         return True
     module = holder.__module__ if isinstance(holder, types.FunctionType) else None
-    module = module or type(holder).__module__
+    module = module or getattr(type(holder), "__module__", None)
     return isinstance(module, str) and module.startswith(__package__ or "lessons_lib.growth")
 
 

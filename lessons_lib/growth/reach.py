@@ -215,7 +215,7 @@ def survey(
         for holder in chunk:
             if id(holder) in young_ids or isinstance(holder, types.FrameType):
                 continue
-            if type(holder).__module__.startswith(_OWN):
+            if str(getattr(type(holder), "__module__", "")).startswith(_OWN):
                 continue  # a helper of this search
             for held in gc.get_referents(holder):
                 if id(held) in new:
