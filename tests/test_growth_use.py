@@ -107,7 +107,8 @@ def test_settings_of_the_program_stay() -> None:
         # What the program froze is hidden from the collector, and so from the search for names.
         assert result.holder.startswith("kept")
         assert not gc.isenabled()
-        assert gc.get_freeze_count() == frozen
+        # Nothing was frozen or thawed; a few frozen objects may have died.
+        assert frozen - 1000 < gc.get_freeze_count() <= frozen
         assert tracemalloc.get_traceback_limit() == 3
     finally:
         tracemalloc.stop()

@@ -32,12 +32,13 @@ from lessons_lib.growth.reach import (
     survey,
 )
 from lessons_lib.growth.sampling import operations_of
-from lessons_lib.growth.tracebacks import made_at
+from lessons_lib.growth.tracebacks import made_at, traced_at
 from lessons_lib.kinds import Kind, Kinds, tensor_bytes, variable_bytes
 from lessons_lib.source import Line
 
 CALLS: Final = 2
-_FRAMES: Final = 48
+FRAMES: Final = 48
+FEW_FRAMES: Final = 12  # tracing a function makes very many objects; TensorFlow notes lines itself
 _SECONDS: Final = 6.0
 _NAMED: Final = 6
 _LINES: Final = 64
@@ -123,6 +124,7 @@ def observe(
     *,
     may_trace: bool,
     leaves: Leaves = Leaves.ALL,
+    frames: int = FRAMES,
     seconds: float = _SECONDS,
 ) -> Observation:
     """Call the step a few more times and find what stays.
@@ -139,12 +141,14 @@ def observe(
         Whether tracemalloc may be restarted; not when the program itself uses it.
     leaves : Leaves
         Whether NumPy arrays and long texts are looked for, which takes time.
+    frames : int
+        How many frames tracemalloc notes for each object.
     seconds : float
         Limit for the search for holders.
     """
     if may_trace:
         tracemalloc.stop()
-        tracemalloc.start(_FRAMES)
+        tracemalloc.start(frames)
     kinds = Kinds()
     gc.collect()
     fence.move()
@@ -160,7 +164,7 @@ def observe(
     young = fence.young()
     fence.lift()
     ours: list[object] = [staying, young, marked, first]
-    new = new_leaves(leaves, [*ours, ours], time.thread_time() + seconds)
+    new = new_leaves(leaves, time.thread_time() + seconds)
     ours.append(new)
     lines = _Lines(kinds, [staying, new, young])
     share = large_share()
@@ -191,7 +195,7 @@ class _Lines:
                 key = (type(thing), kinds.of(thing))
                 taken[key] = taken.get(key, 0) + 1
                 if taken[key] <= _LINES and id(thing) not in self._known:
-                    self._known[id(thing)] = made_at(thing)
+                    self._known[id(thing)] = made_at(thing) or traced_at(thing, key[1])
 
     def of(self, thing: object) -> Line | None:
         return self._known.get(id(thing))
@@ -315,7 +319,7 @@ def _own_objects(
         if not here.old_parent and id(here.parent) in noted:
             notes += size
             noted.add(id(thing))
-        elif is_note(thing):
+        elif here.old_parent and is_note(thing):
             # Numbers and short texts inside are not in the survey: count what the heap sees.
             notes += size
             noted.add(id(thing))

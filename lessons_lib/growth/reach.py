@@ -111,25 +111,23 @@ class Leaves(Enum):
     ALL = "arrays and long texts"
 
 
-def new_leaves(wanted: Leaves, ignore: Iterable[object], deadline: float) -> list[object]:
+def new_leaves(wanted: Leaves, deadline: float) -> list[object]:
     """List untracked objects (NumPy arrays, long texts) made since tracemalloc began, if held.
 
     Parameters
     ----------
     wanted : Leaves
-    ignore : iterable
-        Containers of the caller's that must not count as holders.
     deadline : float
         Reading of ``time.thread_time`` after which the search ends.
     """
     if wanted is Leaves.NONE:
         return []
-    # While tracemalloc runs, every object that is made costs much; so nothing is made in the loop.
+    # While tracemalloc runs, every object that is made costs much: even the number that id() gives.
     found: list[object] = []
     leaf_types = {bytearray, *_with_subclasses(np.ndarray)}
     if wanted is Leaves.ALL:
         leaf_types |= _TEXTS
-    for chunk in _chunks(gc.get_objects(), ignore, _NESTED):
+    for chunk in _chunks(gc.get_objects(), _NESTED):
         if time.thread_time() > deadline:
             break
         found += [
@@ -153,15 +151,10 @@ def _with_subclasses(cls: type[Any]) -> set[type[Any]]:
     return known
 
 
-def _chunks(
-    everything: list[object], ignore: Iterable[object], nested: int
-) -> Iterable[list[object]]:
-    skipped = {id(thing) for thing in ignore} | {id(everything)}
+def _chunks(everything: list[object], nested: int) -> Iterable[list[object]]:
     for start in range(0, len(everything), _CHUNK):
         chunk = everything[start : start + _CHUNK]
         for _ in range(nested):
-            if not skipped.isdisjoint(map(id, chunk)):
-                chunk = [thing for thing in chunk if id(thing) not in skipped]
             yield chunk
             if nested == 1:
                 break
@@ -205,15 +198,16 @@ def survey(
     own = [*ignore, young, leaves, result, result.reached, queues, *queues.values()]
     edges: list[Reached] = []
     own += [own, edges]
+    passed = young_ids.union(map(id, own))
     # Containers that the collector does not track hold nothing that it does.
-    for chunk in _chunks(gc.get_objects(), own, _NESTED if leaves else 1):
+    for chunk in _chunks(gc.get_objects(), _NESTED if leaves else 1):
         if time.thread_time() > deadline:
             result.complete = False
             break
         if new.isdisjoint(map(id, gc.get_referents(*chunk))):
             continue
         for holder in chunk:
-            if id(holder) in young_ids or isinstance(holder, types.FrameType):
+            if id(holder) in passed or isinstance(holder, types.FrameType):
                 continue
             if str(getattr(type(holder), "__module__", "")).startswith(_OWN):
                 continue  # a helper of this search

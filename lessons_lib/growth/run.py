@@ -20,7 +20,14 @@ from lessons_lib.growth import process
 from lessons_lib.growth.causes import Finding, Held
 from lessons_lib.growth.evidence import Evidence
 from lessons_lib.growth.fence import Fence
-from lessons_lib.growth.observe import Observation, description, measured, observe
+from lessons_lib.growth.observe import (
+    FEW_FRAMES,
+    FRAMES,
+    Observation,
+    description,
+    measured,
+    observe,
+)
 from lessons_lib.growth.remarks import remarks
 from lessons_lib.growth.report import BLIND, Growth
 from lessons_lib.growth.sampling import Sampler, allocator_bytes
@@ -145,7 +152,9 @@ def _look(
 ) -> tuple[Observation, list[str]]:
     try:
         leaves = leaves_to_find(evidence)
-        return observe(call, step, fence, may_trace=may_trace, leaves=leaves), []
+        frames = FEW_FRAMES if evidence.graphs.grows else FRAMES
+        seen = observe(call, step, fence, may_trace=may_trace, leaves=leaves, frames=frames)
+        return seen, []
     except Exception as error:
         # The measured calls went well; a step that runs out of data must not spoil the answer.
         text = f"The holders could not be searched: call {call.number} raised "

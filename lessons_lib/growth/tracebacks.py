@@ -6,8 +6,10 @@ import contextlib
 import ctypes
 import sys
 import tracemalloc
+from collections.abc import Iterable
 from typing import Any, Final
 
+from lessons_lib.kinds import Kind
 from lessons_lib.source import Line, is_user_file, line_of
 
 #: Python 3.11 looks up instances at a wrong address: the header before them is two words larger.
@@ -37,7 +39,29 @@ def made_at(thing: object) -> Line | None:
         frames = list(_frames_311(thing) or ())
     else:
         return None
+    return _first_of_user(frames)
+
+
+def _first_of_user(frames: Iterable[tuple[str, int]]) -> Line | None:
     for filename, number in frames:
         if is_user_file(filename):
             return line_of(filename, number)
+    return None
+
+
+def traced_at(thing: Any, kind: Kind) -> Line | None:
+    """Find the line that had a graph traced, from what TensorFlow notes with its first operation.
+
+    Parameters
+    ----------
+    thing : object
+        A graph or a concrete function; None is given for anything else.
+    kind : Kind
+    """
+    if kind not in (Kind.GRAPH, Kind.CONCRETE):
+        return None
+    with contextlib.suppress(Exception):  # a graph without operations, or of another thread
+        graph = thing if kind is Kind.GRAPH else thing.graph
+        stack = graph.get_operations()[0].traceback
+        return _first_of_user((frame.filename, frame.lineno) for frame in reversed(stack))
     return None
