@@ -27,9 +27,6 @@ for _name, _examples in (("short", 100), ("long", 1000)):
     )
 settings.load_profile("short")
 
-# The long list of ways of holding is not steady yet on a busy machine: LESSONS_GROWTH=1 runs it.
-collect_ignore = [] if os.environ.get("LESSONS_GROWTH") else ["test_growth.py"]
-
 
 def pytest_configure() -> None:
     """Let tests interrupt: a shell that starts pytest in the background has it ignore SIGINT."""
