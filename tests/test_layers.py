@@ -17,8 +17,8 @@ from tests.notebooks import ROOT
 PACKAGE = "lessons_lib"
 
 BOTTOM = {
-    "assembly", "buffers", "callsites", "graphs", "gradients", "interrupts", "kinds", "profiler",
-    "rendering", "runtime", "source", "units",
+    "assembly", "buffers", "callsites", "garbage", "graphs", "gradients", "interrupts", "kinds",
+    "profiler", "rendering", "runtime", "source", "units",
 }  # fmt: skip
 MIDDLE = {
     "agreement", "atlas", "budget", "callback", "compare", "growth", "live", "measure",

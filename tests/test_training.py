@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import lessons_lib as ll
+from lessons_lib.buffers import BufferStore, Site
 from lessons_lib.training import Category, largest_batch, training_memory
 from lessons_lib.training.batch import fit_line
+from lessons_lib.training.holders import holdings
 from lessons_lib.training.stages import Stages, watched
 
 tf = ll.runtime.tf
@@ -19,7 +23,7 @@ LAYER = BATCH * WIDTH * FLOAT
 WEIGHTS = (DEPTH * (WIDTH * WIDTH + WIDTH) + WIDTH + 1) * FLOAT
 
 
-def build(optimizer: str = "adam", **options: object) -> object:
+def build(optimizer: object = "adam", **options: object) -> object:
     layers = [tf.keras.layers.Dense(WIDTH, "tanh", name=f"hidden{i}") for i in range(DEPTH)]
     model = tf.keras.Sequential([tf.keras.Input([WIDTH]), *layers, tf.keras.layers.Dense(1)])
     model.compile(optimizer, "mse", **options)
@@ -61,6 +65,73 @@ def test_weights_optimizer_state_and_inputs_follow_from_shapes(step):
 def test_sgd_has_no_state_to_speak_of(batch):
     step = training_memory(build("sgd"), *batch)
     assert step.series.bytes[Category.OPTIMIZER][0] < 128
+
+
+@pytest.mark.parametrize("eagerly", [False, True], ids=["graph", "eager"])
+@pytest.mark.parametrize(
+    ("make", "slots"),
+    [
+        (lambda: tf.keras.optimizers.SGD(), 0),
+        (lambda: tf.keras.optimizers.SGD(momentum=0.9), 1),
+        (lambda: tf.keras.optimizers.RMSprop(), 1),
+        (lambda: tf.keras.optimizers.Lion(), 1),
+        (lambda: tf.keras.optimizers.Adam(), 2),
+    ],
+    ids=["sgd", "momentum", "rmsprop", "lion", "adam"],
+)
+def test_weights_and_state_are_counted_once_at_any_time(batch, make, slots, eagerly):
+    # Some optimizers assign new tensors to their state; and a graph copies a weight that it updates
+    # while the backward pass still reads it.
+    step = training_memory(build(make(), run_eagerly=eagerly), *batch)
+    assert set(step.series.bytes[Category.WEIGHTS].tolist()) == {WEIGHTS}
+    state = step.series.bytes[Category.OPTIMIZER]
+    assert slots * WEIGHTS <= state.min() <= state.max() < slots * WEIGHTS + 128
+    # In the end nothing is left but variables, the batch, and the loss.
+    last = {category: int(live[-1]) for category, live in step.series.bytes.items()}
+    assert last[Category.TEMPORARIES] + last[Category.ACTIVATIONS] < 128
+
+
+@pytest.mark.parametrize("eagerly", [False, True], ids=["graph", "eager"])
+def test_a_variable_that_copies_when_read_is_counted_once(eagerly):
+    rows, width = 256, 64
+    ids = np.arange(32, dtype=np.int32).reshape(16, 2)
+    model = tf.keras.Sequential(
+        [
+            tf.keras.Input([2], dtype="int32"),
+            tf.keras.layers.Embedding(rows, width),
+            tf.keras.layers.Flatten(),
+            tf.keras.layers.Dense(1),
+        ]
+    )
+    model.compile("adam", "mse", run_eagerly=eagerly)
+    step = training_memory(model, ids, np.zeros([16, 1], np.float32))
+    weights = (rows * width + 2 * width + 1) * FLOAT
+    assert set(step.series.bytes[Category.WEIGHTS].tolist()) == {weights}
+
+
+def test_a_variable_passes_to_a_new_buffer_when_the_old_one_goes():
+    # Buffers of 64 bytes: copy 0 before the step, 1 made in it, copy 2 after it frees 1.
+    # Events:    0 born 0 | 1 born 1 | 2 died 0 | 3 born 2 | 4 died 1
+    one = np.array([64, 64, 64])
+    store = BufferStore(
+        (Site(op="DeepCopy"), Site(op="Mul")),
+        np.array([0, 1, 0]),
+        one,
+        one,
+        np.array([0, 1, 3]),
+        np.array([2, 4, -1]),
+        np.arange(5.0),
+    )
+    (holding,) = holdings(store, [0], [2], started=1, ended=3)
+    assert (holding.first, holding.last, holding.since, holding.moved) == (0, 1, 2, True)
+    # A copy whose old value is still read: the old buffer stays, so the new one counts at once.
+    kept = dataclasses.replace(store, died=np.array([-1, 4, -1]))
+    (holding,) = holdings(kept, [0], [2], started=1, ended=3)
+    assert (holding.last, holding.since) == (1, 1)
+    # Written in place: the second copy frees the first.
+    in_place = dataclasses.replace(store, died=np.array([4, 2, -1]))
+    (holding,) = holdings(in_place, [0], [2], started=1, ended=3)
+    assert (holding.last, holding.moved) == (0, False)
 
 
 def test_each_hidden_layer_keeps_one_activation(step):
@@ -202,6 +273,21 @@ def test_search_finds_the_last_batch_that_fits(fixed):
     assert found.batch == (5005 - fixed) // 10
     assert found.verified
     assert len(tried) <= 3 + 6
+
+
+def test_search_is_not_finer_than_the_peaks_are_sure():
+    tried: list[int] = []
+
+    def peak_of(batch: int) -> int:
+        tried.append(batch)
+        return 10 * batch + 60 * (len(tried) % 2)  # the same batch peaks 60 bytes higher or lower
+
+    found = largest_batch(peak_of, 5005, [100, 200, 400], available_bytes=10**9)
+    _fixed, slope, spread = fit_line(found.measured[:3])
+    assert found.verified
+    assert found.measured[-1] == (found.batch, found.peak_bytes)
+    # There would be room for more examples, but no more than the peaks are uncertain.
+    assert slope < 5005 - found.peak_bytes < spread
 
 
 def test_search_does_not_run_what_the_machine_cannot_hold():

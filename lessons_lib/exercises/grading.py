@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from lessons_lib.exercises import compare, meter
 from lessons_lib.exercises.graph_counter import GraphCounter
 from lessons_lib.exercises.quantities import Figure, Quantity, Size
-from lessons_lib.exercises.quiet import quick_collection, without_warnings
+from lessons_lib.exercises.quiet import without_warnings
 from lessons_lib.exercises.result import Result, Status
 from lessons_lib.exercises.watchdog import Tripped, allocated_now
+from lessons_lib.garbage import quick_collection
 from lessons_lib.profiler import ProfileError
 from lessons_lib.recording import Recording
 from lessons_lib.runtime import tf

@@ -1,9 +1,8 @@
-"""Quiet while somebody's code is checked: TensorFlow's warnings, and quick garbage collections."""
+"""Quiet while somebody's code is checked: TensorFlow's warnings are held back."""
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 from collections.abc import Iterator
 
@@ -20,17 +19,3 @@ def without_warnings() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-@contextlib.contextmanager
-def quick_collection() -> Iterator[None]:
-    """Make garbage collections quick: set aside the many objects that were there before."""
-    gc.collect()
-    ours = not gc.get_freeze_count()
-    if ours:
-        gc.freeze()
-    try:
-        yield
-    finally:
-        if ours:
-            gc.unfreeze()

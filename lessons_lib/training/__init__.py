@@ -1,8 +1,9 @@
 """`training_memory`: a Keras model's training step, by category over time.
 
-``stages`` notes which operations belong to which layer and to the forward pass, the backward pass
-and the update; ``categories`` gives every buffer its category by that; ``batch`` answers how large
-a batch fits; ``report`` holds the result; ``run`` puts them together.
+``step`` records a step; ``holders`` tells which buffers its variables held.  ``stages`` notes which
+operations belong to which layer and to the forward pass, the backward pass and the update;
+``categories`` gives every buffer its category by that, and ``over_time`` adds them up.  ``batch``
+answers how large a batch fits; ``report`` holds the result; ``run`` puts them together.
 """
 
 from __future__ import annotations

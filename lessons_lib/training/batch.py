@@ -3,7 +3,8 @@
 A training step's peak is close to a straight line in the batch size, because weights, gradients
 and optimizer state do not depend on it and activations are proportional to it.  The line is fitted
 by least squares; its uncertainty is the spread of the measured peaks around it, widened by how far
-it is extrapolated.  The answer is then run, and lowered while it does not fit.
+it is extrapolated.  The answer is then run, lowered while it does not fit, and raised while there
+is more room than the peaks are uncertain.
 """
 
 from __future__ import annotations
@@ -151,6 +152,8 @@ def largest_batch(
         points.append((candidate, peak))
         if peak <= budget_bytes:
             good = max(good or (0, 0), (candidate, peak))
+            if budget_bytes - peak < spread:  # nearer than peaks of one size are to each other
+                break
             step = max(1, math.floor((budget_bytes - peak) / slope))
             following = candidate + step
             if bad is not None and following >= bad:

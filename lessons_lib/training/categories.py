@@ -1,11 +1,11 @@
 """The category of each buffer of a training step, by its birth and by the step's structure.
 
-Weights and optimizer state are the buffers that live variables hold.  Gradients are what the
-optimizer was given.  Activations were born in the forward pass and are alive when the backward
-pass begins.  Temporaries are what an operation or a phase needs for itself and frees within the
-step, the gradients of activations among them.  What cannot be told is ``other``: it is never
-spread over the rest.  A buffer that TensorFlow hands on to another operation (buffer forwarding)
-keeps the category of its birth and is marked.
+Weights and optimizer state are the buffers that variables hold (``holders`` tells which, and from
+when on).  Gradients are what the optimizer was given.  Activations were born in the forward pass
+and are alive when the backward pass begins.  Temporaries are what an operation or a phase needs for
+itself and frees within the step, the gradients of activations among them.  What cannot be told is
+``other``: it is never spread over the rest.  A buffer that TensorFlow hands on to another operation
+(buffer forwarding) keeps the category of its birth and is marked.
 """
 
 from __future__ import annotations
@@ -38,45 +38,6 @@ class Label:
     category: Category
     layer: str | None = None
     forwarded: bool = False
-
-
-def variable_of(op: Any) -> Any:
-    """Find the resource handle that an operation, or the one it feeds, assigns to.
-
-    Returns
-    -------
-    tensor or None
-        The handle outside all graphs, or None when there is none, or more than one.
-    """
-    writers = [op] if op.type in _WRITERS else []
-    if not writers:
-        writers = [c for t in op.outputs for c in t.consumers() if c.type in _WRITERS]
-    handles = {id(handle): handle for handle in (_outermost(w.inputs[0]) for w in writers)}
-    return next(iter(handles.values())) if len(handles) == 1 else None
-
-
-def _outermost(tensor: Any) -> Any:
-    # A handle reaches a function as a captured tensor, through every function around it.
-    while (graph := getattr(tensor, "graph", None)) is not None and hasattr(graph, "captures"):
-        outside = next((outer for outer, inner in graph.captures if inner is tensor), None)
-        if outside is None:
-            return tensor
-        tensor = outside
-    return tensor
-
-
-_WRITERS = frozenset(
-    {
-        "AssignAddVariableOp",
-        "AssignSubVariableOp",
-        "AssignVariableOp",
-        "ResourceApplyAdam",
-        "ResourceApplyGradientDescent",
-        "ResourceScatterAdd",
-        "ResourceScatterSub",
-        "ResourceScatterUpdate",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +115,6 @@ def label_buffers(
     store: BufferStore,
     births: Births,
     held: dict[int, Category],
-    handles: dict[int, Category],
     inputs: frozenset[int],
     backward_at: float,
     update_at: float | None,
@@ -169,10 +129,7 @@ def label_buffers(
     births : Births
         Where buffers were born.
     held : dict of int to Category
-        Buffers that variables hold.
-    handles : dict of int to Category
-        What each variable is, by ``id`` of its resource handle: a variable that is written while
-        something else holds its buffer gets a new one.
+        Buffers that variables held when the step began.
     inputs : frozenset of int
         Buffers of the batch.
     backward_at : float
@@ -196,18 +153,10 @@ def label_buffers(
             labels.append(Label(Category.INPUTS))
         else:
             birth = births.of(buffer)
-            category = _rewritten(buffer, birth, handles) or _category(
-                buffer, birth, backward_at, update_at, gradients
-            )
+            category = _category(buffer, birth, backward_at, update_at, gradients)
             forwarded = birth.op is not None and _handed_on(birth.op, allocating)
             labels.append(Label(category, birth.layer, forwarded))
     return labels
-
-
-def _rewritten(buffer: Buffer, birth: Birth, handles: dict[int, Category]) -> Category | None:
-    if buffer.freed_at is not None or birth.op is None:
-        return None
-    return handles.get(id(variable_of(birth.op)))
 
 
 def _category(

@@ -81,7 +81,7 @@ class TrainingMemory(Result):
     notes : tuple of str
         What a reader must know.
     recording : Recording
-        The recorded step, which begins with copying the variables.
+        The recorded step, which begins and ends with copying the variables.
     """
 
     label: str
