@@ -79,11 +79,12 @@ class Progress(rendering.Result):
         from lessons_lib.exercises import LESSONS, count
 
         rows = []
-        for number, module in LESSONS.items():
+        for number, module in {"00": "start_here", **LESSONS}.items():
             title = f"{number} {module.replace('_', ' ')}"
             questions = len(quizzes.questions(module))
             answered = min(len(self.quizzes.get(module, {})), questions)
-            exercises = f"{self.passed(module)} of {count(module)}"
+            graded = module in LESSONS.values()  # lesson 00 has a quiz, and no exercises
+            exercises = f"{self.passed(module)} of {count(module)}" if graded else ""
             rows.append((title, exercises, f"{answered} of {questions}" if questions else ""))
         return rows
 

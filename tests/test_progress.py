@@ -67,7 +67,8 @@ def test_the_table_has_every_lesson(file: Path) -> None:
     progress.note_question("loops", "1", 1)
     shown = progress.load()
     rows = {row[0]: row[1:] for row in shown.rows()}
-    assert len(rows) == len(LESSONS)
+    assert len(rows) == 1 + len(LESSONS)
+    assert rows["00 start here"] == ("", "0 of 4")
     assert rows["03 loops"] == ("1 of 5", "1 of 5")
     assert rows["01 measure memory"][0].startswith("0 of ")
     assert "03 loops" in shown._repr_html_()

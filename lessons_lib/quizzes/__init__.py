@@ -7,8 +7,9 @@ from typing import Final
 
 from lessons_lib.quizzes.parts import Question
 
-#: Lessons that have a quiz, by the name of their module of exercises.
+#: Lessons that have a quiz, by the name of their module of exercises; lesson 00 has no exercises.
 LESSONS: Final = (
+    "start_here",
     "measure_memory",
     "eager_and_graph",
     "loops",
