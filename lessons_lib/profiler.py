@@ -399,46 +399,45 @@ class _StatReader:
         places = self._layouts.get(form)
         if places is None or stats[places[0]].metadata_id != self._address:
             places = self._layouts[form] = self._layout(stats)
-        address, requested, reserved, in_use = [
-            (stat.int64_value or stat.uint64_value) for stat in map(stats.__getitem__, places[:4])
-        ]
-        allocator = self._word(stats[places[4]])
-        if not allocates:
-            return MemoryEvent(
-                time,
-                thread,
-                False,
-                address,
-                requested,
-                reserved,
-                in_use,
-                allocator,
-                0,
-                "",
-                "",
-                0,
-                "",
-            )
-        step, op, kind, dtype, shape = (None if place < 0 else stats[place] for place in places[5:])
+        # Written out: this runs for every event, and most of its time is access to the message.
+        stat = stats[places[0]]
+        address = stat.int64_value or stat.uint64_value
+        stat = stats[places[1]]
+        requested = stat.int64_value or stat.uint64_value
+        stat = stats[places[2]]
+        reserved = stat.int64_value or stat.uint64_value
+        stat = stats[places[3]]
+        in_use = stat.int64_value or stat.uint64_value
+        allocator = self._word(stats, places[4])
+        step, dtype = 0, 0
+        op = kind = shape = ""
+        if allocates:
+            if (place := places[5]) >= 0:
+                step = stats[place].int64_value or stats[place].uint64_value
+            op, kind = self._word(stats, places[6]), self._word(stats, places[7])
+            if (place := places[8]) >= 0:
+                dtype = stats[place].int64_value or stats[place].uint64_value
+            shape = self._word(stats, places[9])
         return MemoryEvent(
             time,
             thread,
-            True,
+            allocates,
             address,
             requested,
             reserved,
             in_use,
             allocator,
-            0 if step is None else step.int64_value or step.uint64_value,
-            self._word(op),
-            self._word(kind),
-            0 if dtype is None else dtype.int64_value or dtype.uint64_value,
-            self._word(shape),
+            step,
+            op,
+            kind,
+            dtype,
+            shape,
         )
 
-    def _word(self, stat: Any) -> str:
-        if stat is None:
+    def _word(self, stats: Any, place: int) -> str:
+        if place < 0:
             return ""
+        stat = stats[place]
         reference = stat.ref_value
         return self._names.get(reference, "") if reference else _text(stat.str_value)
 
