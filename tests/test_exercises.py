@@ -243,6 +243,28 @@ def test_nothing_is_not_attempted(double: Exercise, answer: Any) -> None:
     assert grading.grade(double, answer).status == "not attempted"
 
 
+def test_an_empty_body_is_known_without_running_it(
+    double: Exercise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class RunError(Exception):
+        pass
+
+    def run(*given: Any) -> Any:
+        raise RunError
+
+    monkeypatch.setattr(grading, "_weigh", run)
+
+    def empty(x: Any) -> Any:
+        """Say what is wanted, and no more."""
+        ...
+
+    assert grading.grade(double, empty).status == "not attempted"
+    # A constant is a body; so is a call without a result.
+    for written in (lambda x: 5, lambda x: print(end="")):
+        with pytest.raises(RunError):
+            grading.grade(double, written)
+
+
 def test_unwritten_functions_are_not_attempted(double: Exercise) -> None:
     def unwritten(x: Any) -> Any:
         raise NotImplementedError

@@ -8,9 +8,11 @@ through the same runs, so no figure of it is stored.  Whatever an answer does, w
 
 from __future__ import annotations
 
+import dis
 import inspect
 import random
 import traceback
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +38,7 @@ _CEILING_FACTOR: Final = 40
 _CEILING_LEAST: Final = 512 * MIB
 #: Calls of a step that come before growth is measured: first traces, slots, buffers that fill.
 _FIRST_CALLS: Final = 4
+_NOTHING_YET: Final = "Your function returns nothing yet: write its body, and return the result."
 
 
 class _Verdict(Exception):
@@ -69,6 +72,8 @@ def grade(exercise: Exercise, answer: Any, seed: int | None = None) -> Result:
     if not callable(answer):
         message = f"check needs the function itself: check({exercise.name}), without calling it."
         return outcome(Status.NOT_ATTEMPTED, message)
+    if _is_unwritten(answer):
+        return outcome(Status.NOT_ATTEMPTED, _NOTHING_YET)
     if tampered := meter.disturbed():
         message = f"{tampered} was replaced in this kernel: restart it, then check again."
         return outcome(Status.REFUSED, message)
@@ -84,6 +89,16 @@ def grade(exercise: Exercise, answer: Any, seed: int | None = None) -> Result:
         return outcome(verdict.status, verdict.message, blame=verdict.line)
     # The first size that goes wrong, or the largest.
     return next((result for result in results if not result.passed), results[-1])
+
+
+def _is_unwritten(answer: Any) -> bool:
+    """Tell whether a function has no body yet, without the cost of running it."""
+    code = getattr(answer, "__code__", None)
+    return isinstance(code, types.CodeType) and all(
+        step.opname in ("RESUME", "NOP", "RETURN_VALUE")
+        or (step.opname in ("LOAD_CONST", "RETURN_CONST") and step.argval is None)
+        for step in dis.get_instructions(code)
+    )
 
 
 def _judge(
@@ -189,10 +204,7 @@ def _weigh(
         if compare.is_nothing(value) or (
             isinstance(value, list) and value and all(map(compare.is_nothing, value))
         ):
-            raise _Verdict(
-                Status.NOT_ATTEMPTED,
-                "Your function returns nothing yet: write its body, and return the result.",
-            )
+            raise _Verdict(Status.NOT_ATTEMPTED, _NOTHING_YET)
         if compared:
             expected = _expected(exercise, inputs)
             if where := compare.difference(value, expected, tolerance=exercise.tolerance):
