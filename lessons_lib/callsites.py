@@ -104,6 +104,8 @@ class Watcher:
         self._current: dict[int, list[Call]] = {}
         self._originals: list[tuple[Any, str, Any]] = []
         self._user: dict[str, bool] = {}
+        # One `Call` for all calls from a place; those of a long loop would cost time and memory.
+        self._known: dict[tuple[int, int, str, int], Call] = {}
         self.gradient_of = threading.local()
 
     def install(self) -> None:
@@ -122,6 +124,7 @@ class Watcher:
     def remove(self) -> None:
         """Put the original functions back and forget what was seen."""
         _gradients.watcher = None
+        self._known = {}
         while self._originals:
             module, name, original = self._originals.pop()
             setattr(module, name, original)
@@ -132,6 +135,7 @@ class Watcher:
         taken = self.log
         self.log = CallLog(graphs=taken.graphs, definitions=taken.definitions)
         self._current = {}
+        self._known = {}
         return taken
 
     def _replace(self, module: Any, name: str, wrapper: Callable[..., Any]) -> None:
@@ -165,12 +169,22 @@ class Watcher:
                 if own:
                     break
                 frame = frame.f_back
-            place = None if frame is None else Place(frame.f_code, frame.f_lasti)
+            forward = getattr(gradient_of, "place", None)
+            if frame is None:
+                key = (0, 0, name, id(forward))
+            else:
+                # By identity: to hash a code object means to read all of it.
+                key = (id(frame.f_code), frame.f_lasti, name, id(forward))
+            known = self._known
+            call = known.get(key)
+            if call is None:
+                place = None if frame is None else Place(frame.f_code, frame.f_lasti)
+                call = known[key] = Call(place, name, forward)
             frame = None
             calls = self._current.get(ident())
             if calls is None:
                 calls = self._new_thread(ident())
-            calls.append(Call(place, name, getattr(gradient_of, "place", None)))
+            calls.append(call)
             if cancelable:
                 self._note_function(args, frame_here(1))
             mark = marker(mark_name)
@@ -180,7 +194,7 @@ class Watcher:
                 mark.Stop()
             if fast:
                 if not no_tape():
-                    self._note_tensors(place, args, result)
+                    self._note_tensors(call.place, args, result)
                 elif args[1] == "AddN":
                     self._note_sum(args[3], result)
             return result
