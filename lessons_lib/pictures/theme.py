@@ -133,9 +133,7 @@ def png(figure: Figure) -> bytes:
     """Render a figure; the same figure gives the same bytes."""
     out = io.BytesIO()
     with settings():
-        figure.savefig(
-            out, format="png", metadata={"Software": None}, pil_kwargs={"optimize": True}
-        )
+        figure.savefig(out, format="png", metadata={"Software": None})
     return out.getvalue()
 
 
