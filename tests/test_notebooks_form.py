@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +40,21 @@ def test_page_has_no_broken_link_and_no_silent_image(path: Path) -> None:
 def test_readme_links_to_every_lesson() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [path.name for path in lesson_paths() if f"(notebooks/{path.name})" not in readme] == []
+
+
+LINES_OF_A_PAGE = 58  # of 84 characters: A4 at nine tenths, in a browser's widest common font
+
+
+def printed_lines(text: str) -> int:
+    """Count the lines that paragraphs and points of a list take when they are printed."""
+    parts = re.split(r"\n(?=\n|- |#)", text.strip())
+    return sum(max(1, len(textwrap.wrap(part, 84))) for part in parts)
+
+
+def test_cheat_sheet_prints_on_one_page() -> None:
+    text = (LESSONS / "cheat_sheet.md").read_text(encoding="utf-8")
+    assert printed_lines(text) <= LINES_OF_A_PAGE
+    assert printed_lines(text + text) > LINES_OF_A_PAGE
 
 
 def html_output(markup: str) -> nbformat.NotebookNode:
