@@ -28,13 +28,25 @@ from lessons_lib.exercises.quiet import without_warnings
 from lessons_lib.exercises.watchdog import Tripped, Watchdog
 from lessons_lib.growth import Cause, growth
 from lessons_lib.runtime import tf
-from lessons_lib.units import MIB, format_bytes
+from lessons_lib.units import MIB
 
 #: Values of so many calls are compared, and so many calls are watched for growth.
 _COMPARED: Final = 6
 _WATCHED: Final = 12
 _SECONDS: Final = 60.0
 _CEILING: Final = 1024 * MIB
+
+#: What would be seen in ``growth``'s evidence if a cause were the right one.
+_SIGNS: Final = {
+    Cause.RETRACING: "the count of tf.functions or of their traces would rise with each call",
+    Cause.GRAPH_GROWTH: "a graph that lives on would gain operations in each call",
+    Cause.VARIABLES: "the count of living variables would rise with each call",
+    Cause.RETAINED_TENSORS: "the count of living tensors would rise with each call",
+    Cause.PYTHON_OBJECTS: "Python's heap would rise, and no tensors, variables or functions",
+    Cause.DATASET_BUFFERS: "datasets or iterators would multiply, or a cache fill without end",
+    Cause.RUNTIME_CACHE: "only the C heap would rise, and emptying the caches would give it back",
+    Cause.ALLOCATOR: "nothing that can be counted would rise, only the resident set",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,13 +59,17 @@ class Outcome(rendering.Result):
         Whether it is right.
     text : str
         Why, or why not.
+    attempted : bool
+        False when there was nothing to judge yet.
     """
 
     right: bool
     text: str
+    attempted: bool = True
 
     def __str__(self) -> str:
-        return f"{'✓' if self.right else '✗'} {self.text}"
+        mark = "✓" if self.right else "✗" if self.attempted else "○"
+        return f"{mark} {self.text}"
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -67,8 +83,8 @@ def _(result: Outcome) -> str:
     return f'<div role="status">{html.escape(str(result))}</div>'
 
 
-def _outcome(right: bool, text: str) -> Outcome:
-    outcome = Outcome(right, text)
+def _outcome(right: bool, text: str, *, attempted: bool = True) -> Outcome:
+    outcome = Outcome(right, text, attempted)
     display.show(str(outcome), rendering.summary_html(outcome))
     return outcome
 
@@ -130,25 +146,29 @@ class Case:
         Parameters
         ----------
         cause : str
-            One of the causes that ``ll.growth`` names, such as ``"retained tensors"``.
+            One of the causes that ``ll.growth`` names, such as ``"retained tensors"``; capitals
+            do not matter.  With ``"?"`` the clinic lists them.
 
         Raises
         ------
         ValueError
             If it is none of them.
         """
-        try:
-            named = Cause(str(cause).strip())
-        except ValueError:
-            names = ", ".join(repr(str(known)) for known in Cause)
-            raise ValueError(f"{cause!r} is not a cause: give one of {names}") from None
+        wanted = str(cause).strip()
+        known = {str(one).lower(): one for one in Cause}
+        names = ", ".join(repr(str(one)) for one in Cause if one is not Cause.NONE)
+        if wanted == "?":
+            text = f"{self.name}: not diagnosed yet. Why does it grow? Give one of {names}."
+            return _outcome(False, text, attempted=False)
+        if wanted.lower() not in known:
+            raise ValueError(f"{cause!r} is not a cause: give one of {names}")
+        named = known[wanted.lower()]
         if named is self._ailment.cause:
             return _outcome(True, f"{self.name}: {named}. {self._ailment.why}")
-        return _outcome(
-            False,
-            f"{self.name}: not {named}. Run ll.growth(case.step): which of its counters rises with "
-            "each call, and who holds what?",
-        )
+        look = "Run its step in ll.growth: what rises with each call, and who holds it?"
+        if named is Cause.NONE:
+            return _outcome(False, f"{self.name}: it does grow. {look}")
+        return _outcome(False, f"{self.name}: not {named}; then {_SIGNS[named]}. {look}")
 
     def mend(self, make_step: Any) -> Outcome:
         """Check a mended program: it gives the same numbers and does not grow.
@@ -160,6 +180,14 @@ class Case:
         """
         if not callable(make_step):
             return _outcome(False, "mend needs your make_step itself, without calling it.")
+        try:
+            inspect.signature(make_step).bind()
+        except TypeError:
+            return _outcome(
+                False, "mend needs your make_step, which takes nothing and returns the step."
+            )
+        except ValueError:  # some callables tell nothing: calling it will show
+            pass
         with without_warnings():
             expected_step = self.make_step()
             expected = [expected_step(i) for i in range(_COMPARED)]
@@ -167,21 +195,28 @@ class Case:
         try:
             with without_warnings(), Watchdog(_SECONDS, _CEILING):
                 step = make_step()
+                if compare.is_nothing(step):
+                    text = f"{self.name}: nothing is mended yet. Write a make_step that returns "
+                    return _outcome(False, f"{text}the step, a function of i.", attempted=False)
                 if not callable(step):
                     return _outcome(False, "make_step has to return the step, a function of i.")
                 got = [step(i) for i in range(_COMPARED)]
                 if where := compare.difference(got, expected):
+                    where = re.sub(r"^element \[(\d+)\]", r"step(\1)", where)
                     return _outcome(False, f"It computes something else: {where}.")
                 grown = growth(step, iterations=_WATCHED, warmup=4)
         except Tripped as stopped:
             return _outcome(False, f"It gave no result: {stopped}.")
         except Exception as error:
             text = next((t for t in str(error).splitlines() if t.strip()), "")
-            return _outcome(False, f"It raised {type(error).__name__}: {text}".rstrip(": ") + ".")
+            text = f"It raised {type(error).__name__}: {text}".rstrip(": .") + "."
+            if isinstance(error, NameError) and error.name == "ROWS":
+                text += f" Copy the program's first line too: ROWS = {self._rows}."
+            return _outcome(False, text)
         if grown.grows:
-            size = format_bytes(grown.bytes_per_call)
+            size = grown.causes[0].size
             return _outcome(
-                False, f"The numbers are right, but it still grows: {grown.cause}, {size} a call."
+                False, f"The numbers are right, but it still grows: {grown.cause}, {size}."
             )
         return _outcome(True, f"{self.name} is mended: same numbers, no growth.")
 
