@@ -140,7 +140,7 @@ def analysis(operations: int) -> dict[str, float]:
 
     tf = ll.runtime.tf
     x, c = tf.fill([10], 1.0), tf.constant(1.0)
-    events = [0]
+    events, memory = [0], [0]
     real = profiler.read_profile
 
     def counting(data: bytes) -> Any:
@@ -148,6 +148,7 @@ def analysis(operations: int) -> dict[str, float]:
         space = profiler._parser()()
         space.ParseFromString(data)
         events[0] = sum(len(line.events) for plane in space.planes for line in plane.lines)
+        memory[0] = len(segment.memory)
         return segment
 
     def run(after: list[float]) -> Any:
@@ -160,9 +161,19 @@ def analysis(operations: int) -> dict[str, float]:
         return recording
 
     times: list[float] = []
+    floor: list[float] = []
     run([])
+    real_stop = tf.profiler.experimental.stop
+
+    def timed_stop() -> None:
+        begun = time.perf_counter()
+        real_stop()
+        floor.append(time.perf_counter() - begun)
+
+    tf.profiler.experimental.stop = timed_stop
     for _ in range(3):
         recording = run(times)
+    tf.profiler.experimental.stop = real_stop
     profiler.read_profile = counting
     recording = run([])
     profiler.read_profile = real
@@ -173,7 +184,9 @@ def analysis(operations: int) -> dict[str, float]:
     found = {
         "operations": operations,
         "events": events[0],
+        "memory_events": memory[0],
         "seconds": min(times),
+        "floor": min(floor),
         "microseconds an operation": min(times) / operations * 1e6,
         "python_bytes": peak,
     }
@@ -248,7 +261,7 @@ def analysis_table() -> str:
     """Write what comes after the block, by the number of events."""
     rows = []
     plot = ""
-    for operations in (500, 5_000, 30_000, 60_000):
+    for operations in (900, 9_000, 30_000, 91_000):
         found = ask("analysis", str(operations))
         if found is None:
             continue
@@ -256,7 +269,9 @@ def analysis_table() -> str:
             [
                 f"{operations:,}",
                 f"{found['events']:,}",
+                f"{found['memory_events']:,}",
                 f"≈ {found['seconds']:.2g} s",
+                f"≈ {found['floor']:.2g} s",
                 f"≈ {found['microseconds an operation']:.0f} µs",
                 f"≈ {found['python_bytes'] / 2**20:.0f} MiB",
             ]
@@ -266,7 +281,15 @@ def analysis_table() -> str:
             plot = (
                 f" Drawing {found['plot_buffers']:,} buffers takes ≈ {found['plot_seconds']:.1f} s."
             )
-    headers = ["operations", "events", "after the block", "an operation", "Python's heap meanwhile"]
+    headers = [
+        "operations",
+        "events",
+        "of memory",
+        "after the block",
+        "TensorFlow's share",
+        "an operation",
+        "Python's heap meanwhile",
+    ]
     imported = ask("import")
     words = (
         "" if imported is None else f"\n\nImport beyond TensorFlow's: ≈ {imported['beyond']:.2f} s."
