@@ -168,7 +168,7 @@ class Case:
         look = "Run its step in ll.growth: what rises with each call, and who holds it?"
         if named is Cause.NONE:
             return _outcome(False, f"{self.name}: it does grow. {look}")
-        return _outcome(False, f"{self.name}: not {named}; then {_SIGNS[named]}. {look}")
+        return _outcome(False, f"{self.name}: not {named}: if it were, {_SIGNS[named]}. {look}")
 
     def mend(self, make_step: Any) -> Outcome:
         """Check a mended program: it gives the same numbers and does not grow.
