@@ -46,6 +46,11 @@ def missing() -> str:
         subprocess.run([sys.executable, "-c", ""], user="nobody", check=True, capture_output=True)
     except (OSError, subprocess.SubprocessError):
         return f"other users may not run {sys.executable}"
+    try:
+        page = str(ROOT / "README.md")
+        subprocess.run(["cat", page], user="nobody", check=True, capture_output=True)
+    except (OSError, subprocess.SubprocessError):
+        return f"other users may not read {ROOT}"
     return ""
 
 
