@@ -126,7 +126,6 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
         del sampler
         if needs_look(evidence):
             seen, extra = _look(call, step, fence, evidence, may_trace=not tracing)
-        fence.lift()
         cache = CacheTest()
         if _unexplained(evidence):
             tracemalloc_off(tracing)
