@@ -14,10 +14,9 @@ from typing import Any
 
 from lessons_lib import agreement
 from lessons_lib.agreement import Difference
+from lessons_lib.arguments import check_count, check_function
 from lessons_lib.measure import (
     Measurement,
-    check_callable,
-    check_count,
     format_peaks,
     run_once,
     summarise,
@@ -238,7 +237,7 @@ def _check(functions: Any, rtol: Any) -> None:
     for label, fn in functions.items():
         if not isinstance(label, str) or not label:
             raise TypeError(f"a function's name is text, not {label!r}: name it as tables show it")
-        check_callable(fn, f"compare (for {label!r})")
+        check_function(fn, f"compare (for {label!r})")
     numeric = isinstance(rtol, (int, float)) and not isinstance(rtol, bool)
     if rtol is not None and not (numeric and 0 <= rtol < float("inf")):
         raise ValueError(f"rtol is {rtol!r}: give a number of at least 0, such as 1e-3, or None")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lessons_lib import runtime
+from lessons_lib.arguments import check_count
 from lessons_lib.growth.naming import type_name
 from lessons_lib.growth.tracebacks import made_at
 from lessons_lib.growth.who import who_holds
@@ -201,7 +202,7 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     Raises
     ------
     TypeError
-        If `recording` is not a `Recording`.
+        If `recording` is not a `Recording`, or `names` not a whole number.
     RuntimeError
         In a process that was forked after TensorFlow was loaded.
 
@@ -222,6 +223,7 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
             f"recording is {recording!r}: give the Recording from a finished `with ll.record()` "
             "block, or nothing"
         )
+    names = check_count(names, "names", 0)
     kinds = Kinds()
     gc.collect()
     things: list[Any] = []
@@ -230,7 +232,7 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     found = []
     extents = [_extent(thing, kinds.of(thing)) for thing in things]
     order = sorted(range(len(things)), key=lambda i: (-extents[i][1], extents[i][0]))
-    largest = [things[i] for i in order[: max(0, names)]]
+    largest = [things[i] for i in order[:names]]
     chains = who_holds(largest, kinds, ignore=[things], seconds=_SECONDS)
     lines = {} if recording is None else _kept_lines(recording)
     rows, covered = [], _Covered()

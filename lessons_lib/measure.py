@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from lessons_lib.arguments import check_count, check_function
 from lessons_lib.recorder import record
 from lessons_lib.recording import Recording
 from lessons_lib.rendering import Result, html_table, summary_html
@@ -93,24 +94,6 @@ def name_of(fn: Any) -> str:
     return str(name)
 
 
-def check_callable(fn: Any, what: str) -> None:
-    """Raise a clear `TypeError` when something that must be called cannot be."""
-    if not callable(fn):
-        raise TypeError(
-            f"{what} takes a function to call, not {type(fn).__name__}: "
-            "write a function without arguments, for example lambda: step(x)"
-        )
-
-
-def check_count(number: Any, what: str, least: int) -> int:
-    """Check a whole number; give it as an `int`."""
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"{what} is a whole number, not {number!r}: give one of at least {least}")
-    if int(number) < least:
-        raise ValueError(f"{what} is {number}: give a whole number of at least {least}")
-    return int(number)
-
-
 def run_once(
     fn: Callable[[], Any], label: str = "", look: Callable[[Any], None] | None = None
 ) -> tuple[Recording, int]:
@@ -172,7 +155,7 @@ def measure(
     Exception
         Whatever `fn` raises.
     """
-    check_callable(fn, "measure")
+    check_function(fn, "measure")
     repeats = check_count(repeats, "repeats", 1)
     warmup = check_count(warmup, "warmup", 0)
     if not isinstance(label, str):

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lessons_lib.measure import check_callable, name_of
+from lessons_lib.measure import name_of
 from lessons_lib.phases import Phases
 from lessons_lib.rendering import Result, html_table, summary_html
 from lessons_lib.runtime import require_home_process, tf
@@ -181,7 +181,11 @@ def op_memory(op: Callable[..., Any], *inputs: Any, xla: bool = False, label: st
     >>> op_memory(lambda x: x[0], x).eager.kept_bytes == x.shape.num_elements() * 4
     True
     """
-    check_callable(op, "op_memory")
+    if not callable(op):
+        raise TypeError(
+            f"op_memory calls an operation with its inputs, but {op!r:.60} cannot be called: give "
+            "a function, for example op_memory(tf.sin, x)"
+        )
     require_home_process()
     try:
         return study(op, inputs, xla=xla, label=label or name_of(op))

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lessons_lib.measure import check_callable, name_of
+from lessons_lib.arguments import check_function
+from lessons_lib.measure import name_of
 from lessons_lib.recorder import record
 from lessons_lib.recording import Recording
 from lessons_lib.rendering import Result, html_table, summary_html
@@ -181,7 +182,7 @@ def process_memory(fn: Callable[[], Any], interval: float = 0.005) -> ProcessMem
     Python's heap is counted by tracemalloc, which slows Python down; NumPy reports its arrays to
     it.  A sample can only be taken when no thread holds Python's lock for long.
     """
-    check_callable(fn, "process_memory")
+    check_function(fn, "process_memory")
     if isinstance(interval, bool) or not isinstance(interval, (int, float)):
         raise TypeError(f"interval is a number of seconds, not {interval!r}: give one such as 0.01")
     if not 0 < interval <= _LONGEST:

@@ -63,7 +63,13 @@ def write(path: str | os.PathLike[str], recording: Recording) -> None:
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a recording's fields from a file; see `Recording.load` for what it raises."""
-    name = os.fspath(path)
+    try:
+        name = os.fspath(path)
+    except TypeError:
+        raise TypeError(
+            f"a recording is read from a file, not from {path!r}: give the path of one that "
+            "Recording.save wrote"
+        ) from None
     try:
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
@@ -71,6 +77,12 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ValueError(
             f"{name} is not a recording (it is not complete JSON): "
             "give a file that Recording.save wrote"
+        ) from None
+    except OSError as error:
+        # The same class, so that a missing file can be told from one that may not be read.
+        raise type(error)(
+            error.errno,
+            f"{name} cannot be read ({error.strerror}): give a file that Recording.save wrote",
         ) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"{name} is not a recording: give a file that Recording.save wrote")

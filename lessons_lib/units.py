@@ -7,6 +7,7 @@ output, because tensor sizes are products of powers of two more often than not; 
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
@@ -39,7 +40,16 @@ def format_bytes(n: float) -> str:
     -------
     str
         At most three decimals, without trailing zeros: ``"4 MiB"``, ``"-1.5 KiB"``, ``"7 B"``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `n` is not a finite number.
     """
+    if not hasattr(n, "__float__"):
+        raise TypeError(f"bytes are a number, not {n!r}: give a whole number such as 4194304")
+    if not math.isfinite(n):
+        raise ValueError(f"bytes are a finite number, not {n}: give one such as 4194304")
     size, unit = abs(n), "B"
     for limit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if size >= limit:

@@ -59,6 +59,10 @@ class Lesson:
     """
 
     def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise TypeError(
+                f"a lesson's name is text, not {name!r}: give that of its notebook, without .ipynb"
+            )
         self.name = name
         self._claims: dict[int, Claim] = {}
 

@@ -12,10 +12,19 @@ import numpy as np
 import pytest
 
 from lessons_lib.growth import Cause, Growth, growth
+from lessons_lib.growth.remarks import LOSES_REFERENCES
 from lessons_lib.runtime import tf
 from tests import growing_steps as steps
 
 CALLS = 10
+
+
+def clean(result: Growth) -> bool:
+    """Tell whether nothing grows, but for what TensorFlow 2.16 itself leaks, which must be said."""
+    if LOSES_REFERENCES and result.grows:
+        said = any("itself leaks" in note for note in result.notes)
+        return said and all(f.cause == Cause.PYTHON_OBJECTS and not f.held for f in result.causes)
+    return result.cause == Cause.NONE
 
 
 def look(step: Any, **options: Any) -> Growth:
@@ -117,10 +126,10 @@ REPORTED = {
 def test_reported_trouble_is_named(name: str) -> None:
     cause, bad, good = REPORTED[name]
     result = look(bad())
-    assert result.cause == cause, explain(result)
+    assert clean(result) if cause == Cause.NONE else result.cause == cause, explain(result)
     if good is not None:
         twin = look(good())
-        assert twin.cause == Cause.NONE, explain(twin)
+        assert clean(twin), explain(twin)
 
 
 def test_fitted_keras_model_is_explained_down_to_what_holds_it() -> None:
@@ -194,7 +203,7 @@ def test_way_of_holding_is_named_and_its_twin_is_clean(name: str) -> None:
         assert finding.bytes_per_call == nbytes, explain(result)
         assert finding.exact
     twin = look(maker(False))
-    assert twin.cause == Cause.NONE, explain(twin)
+    assert clean(twin), explain(twin)
     assert twin.bytes_per_call == 0
 
 

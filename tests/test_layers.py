@@ -17,7 +17,8 @@ from tests.notebooks import ROOT
 PACKAGE = "lessons_lib"
 
 BOTTOM = {
-    "assembly", "buffers", "callsites", "garbage", "graphs", "gradients", "interrupts", "kinds",
+    "arguments", "assembly", "buffers", "callsites",
+    "garbage", "graphs", "gradients", "interrupts", "kinds",
     "profiler", "rendering", "runtime", "source", "units",
 }  # fmt: skip
 MIDDLE = {

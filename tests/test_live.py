@@ -133,12 +133,13 @@ def test_reading_variables_is_not_recorded_by_a_tape() -> None:
 
 
 def test_result_shows_itself() -> None:
-    shelf = [tf.ones([1024, 64]) for _ in range(3)]
+    # Larger than what other tests of this process may have left alive.
+    shelf = [tf.ones([4096, 1024]) for _ in range(3)]
     result = live_tensors()
     assert "tensors" in repr(result)
     assert "alive" in repr(result)
     (group,) = [group for group in result.by_holder() if "shelf" in group.holder]
-    assert (group.count, group.nbytes) == (3, 3 * 1024 * 64 * 4)
+    assert (group.count, group.nbytes) == (3, 3 * 4096 * 1024 * 4)
     assert "shelf" in result._repr_html_()
     assert "3 × shelf" in alt_text(result)
     ax = result.plot()

@@ -224,7 +224,12 @@ def op_atlas(
 
 
 def _chosen(entries: list[Entry], groups: str | Sequence[str]) -> list[Entry]:
-    wanted = [groups] if isinstance(groups, str) else list(groups)
+    try:
+        wanted = [groups] if isinstance(groups, str) else list(groups)
+    except TypeError:
+        raise TypeError(
+            f"groups are names, not {groups!r}: give one such as 'indexing', or a list of them"
+        ) from None
     known = list(dict.fromkeys(entry.group for entry in entries))
     for group in wanted:
         if group not in known:

@@ -6,10 +6,14 @@ import gc
 from collections.abc import Iterator
 from typing import Final
 
-from lessons_lib.growth.causes import Finding, about
+from lessons_lib.growth.causes import Cause, Finding, about
 from lessons_lib.growth.evidence import Evidence
 from lessons_lib.growth.series import Series, Shape
+from lessons_lib.runtime import tf
 from lessons_lib.units import KIB, MIB, format_bytes
+
+#: This version loses a reference with each tensor that is made of a Python value.
+LOSES_REFERENCES: Final = tf.__version__.startswith("2.16.")
 
 _WATCHED: Final = (
     ("tensor_bytes", 4 * KIB),
@@ -77,6 +81,12 @@ def remarks(evidence: Evidence, causes: tuple[Finding, ...], waiting: float) -> 
         yield (
             f"Python's heap gains {about(heap.slope)} a call, as a log of numbers does: too "
             "little to be called growth."
+        )
+    unheld = any(cause.cause is Cause.PYTHON_OBJECTS and not cause.held for cause in causes)
+    if LOSES_REFERENCES and unheld:
+        yield (
+            f"TensorFlow {tf.__version__} itself leaks some 340 B of Python's heap with each "
+            "tensor that is made of a Python value, and nothing holds them: use a newer version."
         )
     if evidence.tensor_bytes.values and not evidence.tensor_bytes.known:
         yield (

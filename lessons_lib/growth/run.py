@@ -8,14 +8,13 @@ would be without it, also after an error.
 from __future__ import annotations
 
 import gc
-import inspect
-import operator
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 from lessons_lib import runtime
+from lessons_lib.arguments import check_count, check_function
 from lessons_lib.growth import process
 from lessons_lib.growth.causes import Finding, Held
 from lessons_lib.growth.evidence import Evidence
@@ -97,7 +96,8 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
     <Growth of <lambda>: retained tensors, 256 KiB per call; history (list) → tf.Tensor>
     """
     runtime.require_home_process()
-    iterations, warmup = _count(iterations, "iterations", 5), _count(warmup, "warmup", 0)
+    iterations = check_count(iterations, "iterations", 5)
+    warmup = check_count(warmup, "warmup", 0)
     call = _Steps(step, takes_number(step))
     label = str(getattr(step, "__name__", type(step).__name__))
     tracing = tracemalloc.is_tracing()
@@ -246,18 +246,6 @@ def empty_caches(call: Callable[[], None]) -> tuple[CacheTest, list[str]]:
     return CacheTest(), []
 
 
-def _count(value: int, name: str, least: int) -> int:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}: give a whole number of at least {least}") from None
-    if number < least:
-        raise ValueError(f"{name} is {number}: give a whole number of at least {least}")
-    return number
-
-
 def takes_number(step: Callable[..., Any]) -> bool:
     """Tell whether a step requires an argument.
 
@@ -266,31 +254,7 @@ def takes_number(step: Callable[..., Any]) -> bool:
     TypeError
         If it cannot be called with none or one.
     """
-    if not callable(step):
-        raise TypeError(
-            f"growth calls a function again and again, but step is {step!r}: give a function, "
-            "without parentheses"
-        )
-    inner = getattr(step, "python_function", step)
-    if inspect.isgeneratorfunction(inner) or inspect.iscoroutinefunction(inner):
-        raise TypeError(
-            f"calling {getattr(step, '__name__', step)} only makes a generator or coroutine and "
-            "runs nothing: give a function that does the work"
-        )
-    try:
-        parameters = inspect.signature(inner).parameters.values()
-    except (TypeError, ValueError):  # some callables written in C tell nothing
-        return False
-    required = [p for p in parameters if p.default is p.empty and p.kind in (
-        p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]  # fmt: skip
-    keywords = [p for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
-    if len(required) > 1 or keywords:
-        names = ", ".join(p.name for p in [*required, *keywords])
-        raise TypeError(
-            f"step requires the arguments {names}, but growth calls step() or step(i): wrap it in "
-            "a function of at most one argument"
-        )
-    return bool(required)
+    return check_function(step, "growth", most=1) == 1
 
 
 __all__ = ["Finding", "growth"]

@@ -1,0 +1,86 @@
+"""Checks of what users give: functions to call, and whole numbers.
+
+An error is one sentence: what was wrong, and what to do.  Nothing is called here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+
+def check_function(fn: Any, what: str, most: int = 0) -> int:
+    """Check that something can be called with no argument, or with a few at most.
+
+    Parameters
+    ----------
+    fn : object
+        What the user gave.
+    what : str
+        Who calls it, for the message.
+    most : int
+        How many arguments the caller could give.
+
+    Returns
+    -------
+    int
+        How many it requires.
+
+    Raises
+    ------
+    TypeError
+        If it is no function, needs more arguments, or would run nothing when it is called.
+    """
+    if not callable(fn):
+        raise TypeError(
+            f"{what} takes a function to call, not {fn!r:.60}: write a function without "
+            "arguments, for example lambda: train(x), and no parentheses after its name"
+        )
+    inner = getattr(fn, "python_function", fn)
+    name = getattr(fn, "__name__", type(fn).__name__)
+    if _lazy(inner):
+        raise TypeError(
+            f"calling {name} only makes a generator or coroutine and runs nothing: give {what} a "
+            "function that does the work"
+        )
+    try:
+        parameters = list(inspect.signature(inner).parameters.values())
+    except (TypeError, ValueError):  # some callables written in C tell nothing
+        return 0
+    required = [p for p in parameters if p.default is p.empty]
+    given = [p for p in required if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    keywords = [p for p in required if p.kind is p.KEYWORD_ONLY]
+    if len(given) > most or keywords:
+        names = ", ".join(p.name for p in [*given, *keywords])
+        calls = f"{name}() or {name}(i)" if most else f"{name}()"
+        raise TypeError(
+            f"{name} requires the arguments {names}, but {what} calls {calls}: wrap it, for "
+            f"example lambda{' i' if most else ''}: {name}(...)"
+        )
+    return len(given)
+
+
+def _lazy(fn: Callable[..., Any]) -> bool:
+    return (
+        inspect.isgeneratorfunction(fn)
+        or inspect.iscoroutinefunction(fn)
+        or inspect.isasyncgenfunction(fn)
+    )
+
+
+def check_count(number: Any, what: str, least: int) -> int:
+    """Check a whole number that has a least value; give it as an `int`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no whole number, or too small.
+    """
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(
+            f"{what} is {number!r}, which is no whole number: give one of at least {least}"
+        )
+    if int(number) < least:
+        raise ValueError(f"{what} is {number}: give a whole number of at least {least}")
+    return int(number)
