@@ -726,6 +726,33 @@ def test_without_onednn_and_without_the_variable() -> None:
     assert "reports no allocations" in out
 
 
+def test_ipython_in_a_terminal(tmp_path: Path) -> None:
+    lines = (
+        "import lessons_lib as ll",
+        "tf = ll.runtime.tf",
+        "with ll.record() as rec: x = tf.fill([1000], 1.0)",
+        "",
+        "print('found', rec.exact, max(b.nbytes for b in rec.buffers), rec.at_peak()[0].line)",
+        "%load_ext lessons_lib",
+        "%mem y = x * x",
+        "rec",
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--no-confirm-exit"],
+        input="\n".join(lines) + "\n",
+        env={**os.environ, "PYTHONPATH": str(ROOT), "IPYTHONDIR": str(tmp_path), "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "found True 4000 In [3]:1" in done.stdout
+    assert "peak 3.906 KiB, kept 3.906 KiB" in done.stdout  # 4000 bytes
+    assert "<Recording: peak" in done.stdout  # and no HTML
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_a_spawned_process() -> None:
     out = in_a_new_process(
         """
