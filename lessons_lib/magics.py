@@ -27,7 +27,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 
 from lessons_lib.recorder import record
 from lessons_lib.recording import Recording
-from lessons_lib.units import format_bytes
+from lessons_lib.units import counted, format_bytes
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -49,7 +49,7 @@ def summary_line(recording: Recording) -> str:
     note = "" if recording.exact else " (not exact: see _mem.notes)"
     return (
         f"peak {format_bytes(recording.peak_bytes)}, kept {format_bytes(recording.kept_bytes)}, "
-        f"{len(recording.buffers)} buffers, ≈ {recording.seconds * 1e3:.3g} ms{note}"
+        f"{counted(len(recording.buffers), 'buffer')}, ≈ {recording.seconds * 1e3:.3g} ms{note}"
     )
 
 

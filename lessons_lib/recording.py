@@ -20,7 +20,7 @@ from lessons_lib import recording_file
 from lessons_lib.buffers import Buffer, BufferStore, Floats, Ints, empty_store
 from lessons_lib.rendering import Result, html_table, summary_html
 from lessons_lib.source import Line
-from lessons_lib.units import format_bytes
+from lessons_lib.units import counted, format_bytes
 
 UNKNOWN = "unknown"
 
@@ -36,7 +36,7 @@ class BufferList(tuple[Buffer, ...]):
         return sum(buffer.nbytes for buffer in self)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} buffers, {format_bytes(self.nbytes)}>"
+        return f"<{counted(len(self), 'buffer')}, {format_bytes(self.nbytes)}>"
 
     def _repr_html_(self) -> str:
         return buffers_html(self)
@@ -300,7 +300,7 @@ class Recording(Result):
         inexact = "" if self.exact else ", not exact: see .notes"
         return (
             f"<Recording{label}: peak {format_bytes(self.peak_bytes)}, "
-            f"kept {format_bytes(self.kept_bytes)}, {len(self.buffers)} buffers, "
+            f"kept {format_bytes(self.kept_bytes)}, {counted(len(self.buffers), 'buffer')}, "
             f"≈ {self.seconds * 1e3:.3g} ms{inexact}>"
         )
 

@@ -59,6 +59,11 @@ def format_bytes(n: float) -> str:
     return f"{'-' if n < 0 and number != '0' else ''}{number} {unit}"
 
 
+def counted(n: int, what: str) -> str:
+    """Write a number of things: ``1 buffer``, ``30,000 buffers``."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
 def parse_bytes(size: int | str) -> int:
     """Read a size.
 

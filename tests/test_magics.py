@@ -24,7 +24,7 @@ def new():
     return tf.raw_ops.Fill(dims=dims, value=one)
 """
 FIGURES = re.compile(
-    r"peak (?P<peak>[^,]+), kept (?P<kept>[^,]+), (?P<buffers>\d+) buffers, ≈ \S+ ms\n"
+    r"peak (?P<peak>[^,]+), kept (?P<kept>[^,]+), (?P<buffers>\d+) buffers?, ≈ \S+ ms\n"
 )
 
 

@@ -38,6 +38,11 @@ class Quantity(StrEnum):
         word = "trace" if self is Quantity.TRACES else "operation"
         return f"{value:g} {word}{'' if value == 1 else 's'}"
 
+    def limited(self, budget: int) -> str:
+        """Write a limit: ``peak at most 3 MiB``, ``at most 2 traces``."""
+        most = f"at most {self.write(budget)}"
+        return most if self is Quantity.TRACES else f"{self} {most}"
+
 
 @dataclass(frozen=True)
 class Promise:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lessons_lib.recording import UNKNOWN, Breakdown, Recording, RecordingDiff, Row
-from lessons_lib.units import KIB, format_bytes
+from lessons_lib.units import KIB, counted, format_bytes
 
 
 def exact_bytes(n: int) -> str:
@@ -18,11 +18,6 @@ def exact_bytes(n: int) -> str:
     if abs(n) < 1024:
         return f"{n} bytes" if abs(n) != 1 else f"{n} byte"
     return f"{format_bytes(n)} ({n:,} bytes)"
-
-
-def counted(n: int, what: str) -> str:
-    """Write a number of things: ``1 buffer``, ``30,000 buffers``."""
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def varies(recording: Recording) -> bool:

@@ -15,10 +15,9 @@ from matplotlib.ticker import MaxNLocator
 
 from lessons_lib.callback import FitMemory
 from lessons_lib.pictures.colours import FAINT_INK, INK, PALETTE, Style
-from lessons_lib.pictures.describe import counted
 from lessons_lib.pictures.legend import Entry, plan_strip
 from lessons_lib.pictures.theme import arrange, byte_axis, new_axes, quiet_grid, set_alt, settings
-from lessons_lib.units import format_bytes
+from lessons_lib.units import counted, format_bytes
 
 _LOOKS: Final = {
     "train": ("peak of a training batch", Style(PALETTE[3])),

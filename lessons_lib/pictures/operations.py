@@ -17,7 +17,7 @@ from matplotlib.patches import Rectangle
 from lessons_lib.atlas import OpAtlas
 from lessons_lib.op_memory import OpCost, OpMemory, Verdict
 from lessons_lib.pictures.colours import EDGE, FAINT_INK, INK, PALETTE, Style, luminance
-from lessons_lib.pictures.describe import counted, exact_bytes
+from lessons_lib.pictures.describe import exact_bytes
 from lessons_lib.pictures.legend import plan_strip
 from lessons_lib.pictures.theme import (
     arrange,
@@ -28,7 +28,7 @@ from lessons_lib.pictures.theme import (
     set_alt,
     settings,
 )
-from lessons_lib.units import KIB, MIB, format_bytes
+from lessons_lib.units import KIB, MIB, counted, format_bytes
 
 #: Upper limits of the bytes at the peak, what is said of them, and their colour, light to dark.
 _STEPS: Final = (

@@ -15,12 +15,11 @@ from matplotlib.axes import Axes
 
 from lessons_lib.pictures.bands import Bands, stack
 from lessons_lib.pictures.colours import BEFORE_STYLE, INK, LIMIT, SMALL_STYLE, Style
-from lessons_lib.pictures.describe import counted
 from lessons_lib.pictures.labels import Name, View, op_text, place_names, wordings
 from lessons_lib.pictures.legend import Entry
 from lessons_lib.pictures.theme import text_size
 from lessons_lib.recording import Recording
-from lessons_lib.units import format_bytes
+from lessons_lib.units import counted, format_bytes
 
 PEAK_SIZE: Final = 12.0
 PEAK_GAP: Final = 8.0  # pixels between the peak and its label
@@ -177,18 +176,23 @@ def legend_entries(
     before: list[str] = []
     for panel, placed in zip(panels, names, strict=True):
         done = {name.layer for name in placed}
-        suffix = f" ({panel.title})" if len(panels) > 1 else ""
+        several = len(panels) > 1
+        suffix = f" ({panel.title})" if several else ""
         for number, layer in enumerate(panel.bands.layers):
             if number not in done and layer.mixed:
-                size = format_bytes(layer.most_bytes)
-                together = "together ≤ " if layer.count > 1 else ""
-                small.append(f"{counted(layer.count, 'small buffer')}, {together}{size}{suffix}")
+                size = ("≤ " if layer.count > 1 else "") + format_bytes(layer.most_bytes)
+                if several:  # shorter, for there is one row for all
+                    small.append(f"{panel.title} {layer.count:,}, {size}")
+                    continue
+                together = "together " if layer.count > 1 else ""
+                small.append(f"{counted(layer.count, 'small buffer')}, {together}{size}")
         if panel.bands.floor < 0 and -1 not in done:
             size = format_bytes(-panel.bands.floor)
             count = counted(panel.bands.before_count, "buffer")
             before.append(f"{count} from before the block, freed in it: {size}{suffix}")
     if small:
-        entries["; ".join(small), SMALL_STYLE] = None
+        what = "small buffers, together: " if len(panels) > 1 else ""
+        entries[what + "; ".join(small), SMALL_STYLE] = None
     if before:
         entries["; ".join(before), BEFORE_STYLE] = None
     return list(entries)

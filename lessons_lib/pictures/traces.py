@@ -17,13 +17,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from lessons_lib.pictures.colours import PALETTE, Style
-from lessons_lib.pictures.describe import counted, exact_bytes
+from lessons_lib.pictures.describe import exact_bytes
 from lessons_lib.rendering import alt_text, draw
 from lessons_lib.tracing.ledger import Trace, TraceReport, argument_of, headline, seconds_of
 from lessons_lib.tracing.reasons import TraceCause
 from lessons_lib.tracing.tables import seconds_text
 from lessons_lib.tracing.watch import RetracingWatch
-from lessons_lib.units import format_bytes
+from lessons_lib.units import counted, format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
