@@ -12,6 +12,7 @@ import contextlib
 import os
 import shlex
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -102,10 +103,16 @@ def _run(program: Callable[[], None], command: str, output: Path) -> int:
             watch = stack.enter_context(watch_retracing())
             opened = stack.enter_context(record(command))
             recording = opened
+            running = set(threading.enumerate())
             try:
                 program()
             except BaseException as raised:  # it is passed on below, as Python would
                 error = raised
+            left = sorted(
+                thread.name
+                for thread in set(threading.enumerate()) - running
+                if not thread.daemon  # Python ends the others at once
+            )
             if os.getpid() != runtime.home_process:
                 # A forked child came back here: the recording and the report are its parent's.
                 stack.pop_all()
@@ -124,7 +131,7 @@ def _run(program: Callable[[], None], command: str, output: Path) -> int:
         traces=watch,
         outcome=_outcome(error),
         failure="" if error is None or isinstance(error, SystemExit) else _traceback(error),
-        notes=tuple(_setting_notes(settings)),
+        notes=(*_setting_notes(settings), *_thread_notes(left)),
     )
     said, code = _write(report, output)
     with contextlib.suppress(Exception):
@@ -155,6 +162,14 @@ def _setting_notes(before: dict[str, str]) -> Iterator[str]:
                 f"The program changed {name} after TensorFlow was loaded, which had no effect: "
                 "set it in the shell."
             )
+
+
+def _thread_notes(names: Sequence[str]) -> Iterator[str]:
+    if names:
+        yield (
+            f"When the main program ended, threads of it were still there ({', '.join(names)}): "
+            "what they did after that is not in this report. Join them at the end of the program."
+        )
 
 
 def _own_frames(trace: TracebackType | None) -> TracebackType | None:

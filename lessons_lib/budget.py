@@ -9,7 +9,9 @@ allocator (NumPy, Python) is not counted.  Nothing is stopped: the block always 
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
+import itertools
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -121,7 +123,9 @@ class budget(AbstractContextManager[Recording]):  # noqa: N801 - used like a fun
     Notes
     -----
     An exception that the block raises passes through, whatever the block needed.  Budgets may be
-    nested, and a budget may be used again.
+    nested, and a budget may be used again.  Python's garbage is collected before the block, so that
+    what earlier work left behind is not set against it; with a decorated function, before its
+    first call.
 
     Examples
     --------
@@ -136,11 +140,14 @@ class budget(AbstractContextManager[Recording]):  # noqa: N801 - used like a fun
         self.limit_bytes = parse_bytes(limit)
         self._name = ""
         self._open: list[tuple[record, Recording]] = []
+        self._collects = True
 
     def __repr__(self) -> str:
         return f"budget({format_bytes(self.limit_bytes)!r})"
 
     def __enter__(self) -> Recording:
+        if self._collects:
+            gc.collect()  # garbage of earlier work, freed in the block, would make room in it
         watch = record(f"budget of {format_bytes(self.limit_bytes)}")
         recording = watch.__enter__()
         self._open.append((watch, recording))
@@ -168,6 +175,11 @@ class budget(AbstractContextManager[Recording]):  # noqa: N801 - used like a fun
 
     def __call__(self, fn: F) -> F:
         """Decorate a function: each call has the whole budget."""
+        if isinstance(fn, (staticmethod, classmethod)):
+            raise TypeError(
+                f"a budget decorates a function, not a {type(fn).__name__}: write "
+                f"@{type(fn).__name__} above @budget(...)"
+            )
         if isinstance(fn, type) or not callable(fn):
             raise TypeError(
                 f"a budget decorates a function, not {fn!r}: decorate the methods of a class, "
@@ -179,8 +191,11 @@ class budget(AbstractContextManager[Recording]):  # noqa: N801 - used like a fun
                 "that of its caller: use `with budget(...):` around the loop over it"
             )
 
+        calls = itertools.count()
+
         def fresh() -> budget:
             one = type(self)(self.limit_bytes)
+            one._collects = next(calls) == 0
             one._name = str(getattr(fn, "__name__", None) or type(fn).__name__)
             return one
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import pickle
 import subprocess
@@ -69,6 +70,26 @@ def test_error_says_when_memory_from_before_made_room(x: Any) -> None:
         del before
         kept = [tf.sin(x), tf.sin(x)]
     del kept
+
+
+def test_garbage_of_earlier_work_makes_no_room(x: Any) -> None:
+    def leave_garbage() -> None:
+        cycle: list[Any] = [tf.sin(x), tf.cos(x)]
+        cycle.append(cycle)
+
+    def needs_two() -> None:
+        gc.collect()  # as Python itself does at some moment
+        kept = [tf.sin(x), tf.cos(x)]
+        assert len(kept) == 2
+
+    leave_garbage()
+    with pytest.raises(MemoryBudgetExceeded) as caught, budget(S):
+        needs_two()
+    assert caught.value.peak_bytes == 2 * S
+    leave_garbage()
+    with pytest.raises(MemoryBudgetExceeded) as caught:
+        budget(S)(needs_two)()
+    assert caught.value.peak_bytes == 2 * S
 
 
 def test_exception_of_the_block_passes_untouched_though_it_was_over_budget(x: Any) -> None:
@@ -146,6 +167,12 @@ def test_what_cannot_be_held_is_refused_in_one_sentence(fn: Any) -> None:
         budget(1)(fn)
     assert "\n" not in str(caught.value)
     assert "with budget(" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod])
+def test_order_of_decorators_is_told(kind: Any) -> None:
+    with pytest.raises(TypeError, match=f"write @{kind.__name__} above @budget"):
+        budget(1)(kind(three))
 
 
 def test_error_survives_pickling(x: Any) -> None:

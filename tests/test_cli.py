@@ -218,6 +218,26 @@ def test_setting_that_came_too_late_is_told(folder: Path, monkeypatch: pytest.Mo
     assert "after TensorFlow was loaded, which" not in Page(folder / "report.html").text
 
 
+@pytest.mark.parametrize(
+    ("daemon", "end", "told"),
+    [(False, "", True), (False, "go.set(); late.join()", False), (True, "", False)],
+)
+def test_thread_that_outlives_the_program_is_told(
+    folder: Path, daemon: bool, end: str, told: bool
+) -> None:
+    source = (
+        "import threading\n"
+        "go = threading.Event()\n"
+        f"late = threading.Thread(target=go.wait, name='late', daemon={daemon})\n"
+        f"late.start()\n{end}\n"
+    )
+    run_script(folder, source)
+    main = sys.modules["__main__"]
+    main.go.set()
+    main.late.join()
+    assert ("still there (late)" in Page(folder / "report.html").text) is told
+
+
 def test_picture_that_cannot_be_drawn_leaves_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object) -> None:
         raise ImportError("no matplotlib <here>")

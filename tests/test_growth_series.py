@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lessons_lib.growth.sampling import without_jumps
-from lessons_lib.growth.series import Shape, fit, noise_floor, shape_of, theil_sen
+from lessons_lib.growth.series import Shape, fit, noise_floor, persistence, shape_of, theil_sen
 
 N = 30
 CALLS = np.arange(N, dtype=float)
@@ -61,6 +61,34 @@ def test_slope_within_the_noise_does_not_count() -> None:
     loud = fit("n", "bytes", 0.01 * CALLS + 50 * rng.random(N), np.zeros(1))
     assert quiet.grows
     assert not loud.grows
+
+
+def queue(seed: int, added: float = 0.0) -> np.ndarray:
+    """Make the bytes of the five things kept last, of random sizes of 1 on average, and a leak."""
+    sizes = 2 * np.random.default_rng(seed).random(N + 4)
+    return np.convolve(sizes, np.ones(5), "valid") + added * CALLS
+
+
+def test_a_queue_of_random_sizes_is_rarely_taken_for_growth_and_a_leak_beside_it_is_found() -> None:
+    def accused(added: float) -> int:
+        return sum(fit("n", "bytes", queue(s, added), np.zeros(1)).grows for s in range(200))
+
+    assert accused(0) <= 6  # 3%, as for a chance of three standard errors on a few tries
+    assert accused(0.5) >= 190
+    shapes = {fit("n", "bytes", queue(s), np.zeros(1)).shape for s in range(200)}
+    assert Shape.UNCLEAR in shapes
+
+
+def test_noise_grows_where_neighbours_scatter_alike() -> None:
+    steps = np.repeat([0.0, 1.0, 0.0], 10)
+    # Less their mean they are −1/3 and 2/3, with mean square 2/9; of the 29 products of neighbours
+    # two are −2/9, nine 4/9 and eighteen 1/9.
+    rho = (2 * -2 / 9 + 9 * 4 / 9 + 18 / 9) / 29 / (2 / 9)
+    expected = np.sqrt((1 + rho) / (1 - rho))
+    assert persistence(CALLS, steps, 0.0) == pytest.approx(expected)
+    assert persistence(CALLS, CALLS**2, 29.0) == 1  # never falls
+    assert persistence(CALLS, CALLS % 6 + CALLS, 1.0) == 1  # repeats itself
+    assert persistence(CALLS, (-1.0) ** np.arange(N), 0.0) == 1
 
 
 def test_floor_and_unknown_values() -> None:

@@ -250,6 +250,21 @@ def test_wrong_arguments_get_one_clear_sentence(model, x, y, error, says):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("x", "says"),
+    [
+        (tf.data.Dataset.range(3), r"x, y = next\(iter\(dataset\)\)"),
+        (None, "holds a NoneType, which has no examples"),
+        ([[1.0, 2.0], [3.0, 4.0]], "holds a float, which has no examples"),
+        ("text", "holds a str"),
+    ],
+)
+def test_what_is_no_batch_gets_one_clear_sentence(x, says):
+    with pytest.raises(TypeError, match=says) as caught:
+        training_memory(build(), x, np.ones([2, 1], np.float32))
+    assert "\n" not in str(caught.value)
+
+
 def test_largest_batch_is_run_and_fits(batch):
     budget = WEIGHTS * 3 + 40 * LAYER
     step = training_memory(build(run_eagerly=True), *batch, budget=budget)

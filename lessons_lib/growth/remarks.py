@@ -69,6 +69,12 @@ def remarks(evidence: Evidence, causes: tuple[Finding, ...], waiting: float) -> 
                 f"The {series.name} rose by {_amount(series, series.rise)} towards the end: call "
                 "growth with more iterations to see whether that goes on."
             )
+    unclear = [series.name for series in evidence if series.shape is Shape.UNCLEAR]
+    if unclear and not causes:
+        yield (
+            f"The {' and the '.join(unclear)} rose, but no more than such ups and downs do by "
+            "chance: call growth with more iterations to see whether that goes on."
+        )
     if waiting >= 64 * KIB:
         yield (
             f"Each call leaves {about(waiting)} of tensors in reference cycles, "

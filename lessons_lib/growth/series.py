@@ -4,6 +4,8 @@ A series grows when it still rises at the end as it did before: what was reached
 back, it rises in both halves, more than twice, and the last rise is not long ago compared with
 the pauses between rises.  A single step, a buffer that fills up and a saw-tooth don't grow.
 Slopes are per call: the median over all pairs of calls, which a few outliers cannot move.
+What goes up and down slowly, such as a queue of things of random sizes, seems to rise for a while:
+there a slope must be steeper to count.
 """
 
 from __future__ import annotations
@@ -27,10 +29,14 @@ class Shape(StrEnum):
     PLATEAU = "plateau"
     SAWTOOTH = "saw-tooth"
     LATE = "rises late"
+    UNCLEAR = "may rise"
 
 
 #: A noisy slope counts when it is this many times its own uncertainty.
 _SIGMAS: Final = 3.0
+#: Ups and downs that repeat this well are a saw-tooth, whose teeth hide no slope.
+_REPEATS: Final = 0.7
+_MOST_ALIKE: Final = 0.95
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Series:
         Growth per call (Theil-Sen: the median slope of all pairs of calls).
     noise : float
         The slope that scatter alone could give: three standard errors, from the median absolute
-        deviation about the line.
+        deviation about the line, and more where neighbours scatter alike (`persistence`).
     shape : Shape
         How it runs.
     """
@@ -110,6 +116,29 @@ def noise_floor(x: Floats, y: Floats, slope: float) -> float:
     left = y - slope * x
     sigma = 1.4826 * float(np.median(np.abs(left - np.median(left))))
     return _SIGMAS * sigma / float(np.sqrt(((x - x.mean()) ** 2).sum()))
+
+
+def persistence(x: Floats, y: Floats, slope: float) -> float:
+    """Give by how much the noise grows because neighbouring values scatter alike, at least 1.
+
+    A scatter in which each value is ρ times the one before, and chance, moves a slope as much as
+    independent scatter √((1 + ρ) / (1 − ρ)) times as large (the variance of a mean of an
+    autoregressive process).  What never falls is no scatter, nor is what repeats itself.
+    """
+    n = len(x)
+    if n < 6 or bool((np.diff(y) >= 0).all()):
+        return 1.0
+    left = y - slope * x
+    left = left - left.mean()
+    scatter = float((left**2).mean())
+    if not scatter:
+        return 1.0
+    alike = np.asarray([(left[k:] * left[: n - k]).mean() / scatter for k in range(1, n // 2 + 1)])
+    turned = np.flatnonzero(alike < 0)
+    if len(turned) and alike[turned[0] :].max() > _REPEATS:
+        return 1.0
+    rho = min(max(0.0, float(alike[0])), _MOST_ALIKE)
+    return float(np.sqrt((1 + rho) / (1 - rho)))
 
 
 def shape_of(values: Floats, least: float = 0.0) -> Shape:
@@ -179,6 +208,9 @@ def fit(
         mean = (y[-1] - y[0]) / (x[-1] - x[0])
         if slope <= 0 < mean:
             slope = float(mean)
-        if slope <= max(floor, noise):
+        alone, noise = noise, noise * persistence(x, y, slope)
+        if slope <= max(floor, alone):
             shape = Shape.FLAT
+        elif slope <= noise:
+            shape = Shape.UNCLEAR
     return Series(name, unit, tuple(values.tolist()), tuple(warmup.tolist()), slope, noise, shape)

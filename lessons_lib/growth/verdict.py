@@ -208,6 +208,8 @@ def _tensors(case: _Case) -> None:
     groups = tuple(g for g in case.seen.of(Kind.TENSOR) if g.tier is not Tier.GRAPH)
     if not (count.grows or size.grows) or (count.grows and not groups and case.findings):
         return
+    if count.grows and size.slope < 0:
+        return  # more of them, and yet fewer bytes: a cache that changes, whatever its number does
     nbytes = max(0.0, size.slope)
     if (
         case.evidence.datasets.grows

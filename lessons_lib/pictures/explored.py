@@ -43,6 +43,8 @@ def draw_explored(
     matplotlib.figure.Figure
         It shows itself as an image with alternative text.
     """
+    from matplotlib.ticker import MaxNLocator
+
     with settings():
         law, timeline = new_axes(11.0, 4.0, 1, 2, width_ratios=(2, 3))[0]
         figure: Any = law.figure
@@ -52,6 +54,7 @@ def draw_explored(
         law.plot([value], [peaks[value]], color=PALETTE[4], marker="o", markersize=11, zorder=3)
         span = max(1, limits[1] - limits[0])
         law.set_xlim(limits[0] - 0.04 * span, limits[1] + 0.04 * span)
+        law.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         law.set_ylim(0, 1.15 * max(1, *peaks.values()))
         byte_axis(law.yaxis)
         law.grid(visible=True, color=GRID, linewidth=0.8)

@@ -101,6 +101,17 @@ def _check_model(model: Any) -> None:
 
 
 def _batch_size(x: Any, y: Any) -> int:
+    for part in tf.nest.flatten((x, y)):
+        if isinstance(part, (tf.data.Dataset, tf.data.Iterator)):
+            raise TypeError(
+                "training_memory takes one batch, not a dataset: "
+                "write x, y = next(iter(dataset)), and give x and y"
+            )
+        if not np.ndim(part):
+            raise TypeError(
+                f"the batch holds a {type(part).__name__}, which has no examples: "
+                "give arrays or tensors, whose first dimension is the number of examples"
+            )
     sizes = {int(np.shape(part)[0]) if np.ndim(part) else 0 for part in tf.nest.flatten((x, y))}
     if len(sizes) != 1 or 0 in sizes:
         raise ValueError(
