@@ -6,6 +6,7 @@ An error is one sentence: what was wrong, and what to do.  Nothing is called her
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -77,10 +78,15 @@ def check_count(number: Any, what: str, least: int) -> int:
     TypeError, ValueError
         If it is no whole number, or too small.
     """
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
+    try:
+        # Arrays and tensors of several numbers have __index__, too, and fail only when it is used.
+        value = None if isinstance(number, bool) else operator.index(number)
+    except TypeError:
+        value = None
+    if value is None:
         raise TypeError(
             f"{what} is {number!r}, which is no whole number: give one of at least {least}"
         )
-    if int(number) < least:
+    if value < least:
         raise ValueError(f"{what} is {number}: give a whole number of at least {least}")
-    return int(number)
+    return value

@@ -8,6 +8,7 @@ output, because tensor sizes are products of powers of two more often than not; 
 from __future__ import annotations
 
 import math
+import operator
 import re
 from typing import Final
 
@@ -90,17 +91,21 @@ def parse_bytes(size: int | str) -> int:
     >>> parse_bytes("1.5 MiB")
     1572864
     """
-    if isinstance(size, bool) or not (isinstance(size, str) or hasattr(size, "__index__")):
-        raise TypeError(
-            f"a size is a whole number of bytes or text such as '30 MiB', not {size!r}: "
-            "give one of these"
-        )
     if not isinstance(size, str):
-        if int(size) < 0:
+        try:
+            if isinstance(size, bool):
+                raise TypeError
+            number = operator.index(size)  # arrays have it, too, and fail when it is used
+        except TypeError:
+            raise TypeError(
+                f"a size is a whole number of bytes or text such as '30 MiB', not {size!r}: "
+                "give one of these"
+            ) from None
+        if number < 0:
             raise ValueError(
                 f"a size cannot be negative, but {size} was given: use 0 or more bytes"
             )
-        return int(size)
+        return number
     match = _SIZE.fullmatch(size) if len(size) <= _LONGEST else None
     if match is None or match[2].lower() not in _UNITS:
         raise ValueError(

@@ -52,7 +52,7 @@ SIZES: tuple[Any, ...] = (
     "∞ GiB", "1e999 MiB", 1.5, True, [], b"1 MiB", "30 MiB of it", 1j,
 )  # fmt: skip
 FUNCTIONS: tuple[Any, ...] = (None, 3, "step", [], needs_one, later)
-COUNTS: tuple[Any, ...] = (None, "3", 2.5, True, -1, [3])
+COUNTS: tuple[Any, ...] = (None, "3", 2.5, True, -1, [3], np.ones(3))
 
 #: For every public name, calls that cannot work; what is only a result's class has none.
 CALLS: dict[str, list[Callable[[], Any]]] = {

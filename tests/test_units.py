@@ -76,7 +76,9 @@ def test_what_is_not_a_size(bad: Any) -> None:
     assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("bad", [None, 1.5, True, False, b"1 B", [1], {}, 1j, float("nan")])
+@pytest.mark.parametrize(
+    "bad", [None, 1.5, True, False, b"1 B", [1], {}, 1j, float("nan"), np.ones(3), np.ones(1, int)]
+)
 def test_what_is_not_even_text(bad: Any) -> None:
     with pytest.raises(TypeError, match="whole number of bytes or text"):
         parse_bytes(bad)
