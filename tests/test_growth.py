@@ -292,6 +292,24 @@ def test_one_time_step_is_said() -> None:
     assert "The first calls added 1 to the live tensors" in " ".join(early.notes)
 
 
+def test_what_the_heaps_gain_beside_the_causes_is_said() -> None:
+    kept: list[Any] = []
+
+    def step(_: int) -> None:
+        layers = [tf.keras.Input([8]), tf.keras.layers.Dense(8)]
+        kept.append(tf.keras.Sequential(layers))
+
+    result = look(step)
+    # Of a whole Keras model, only its kernel and bias can be told to the byte.
+    assert [(f.cause, f.bytes_per_call) for f in result.causes] == [
+        (Cause.VARIABLES, (8 * 8 + 8) * 4)
+    ]
+    assert any("much more than is named" in note for note in result.notes)
+    tensors = look(steps.appended(lambda loss, grads: loss))
+    assert tensors.grows
+    assert not any("much more than is named" in note for note in tensors.notes)
+
+
 def test_bounded_holder_is_said() -> None:
     assert any("at most 1000" in note for note in look(steps.bounded(True)).notes)
 

@@ -15,6 +15,9 @@ from lessons_lib.units import KIB, MIB, format_bytes
 #: This version loses a reference with each tensor that is made of a Python value.
 LOSES_REFERENCES: Final = tf.__version__.startswith("2.16.")
 
+#: What the heaps gain a call beside the causes is said from here on.
+_UNNAMED_FLOOR: Final = 16 * KIB
+
 _WATCHED: Final = (
     ("tensor_bytes", 4 * KIB),
     ("live_tensors", 1),
@@ -88,6 +91,7 @@ def remarks(evidence: Evidence, causes: tuple[Finding, ...], waiting: float) -> 
             f"Python's heap gains {about(heap.slope)} a call, as a log of numbers does: too "
             "little to be called growth."
         )
+    yield from _unnamed(evidence, causes)
     unheld = any(cause.cause is Cause.PYTHON_OBJECTS and not cause.held for cause in causes)
     if LOSES_REFERENCES and unheld:
         yield (
@@ -99,3 +103,19 @@ def remarks(evidence: Evidence, causes: tuple[Finding, ...], waiting: float) -> 
             "TensorFlow's allocator reports no figures in this process, so tensors that only C++ "
             "code holds (datasets' buffers, constants) are not seen."
         )
+
+
+def _unnamed(evidence: Evidence, causes: tuple[Finding, ...]) -> Iterator[str]:
+    """Say when the heaps gain much more than the causes account for."""
+    heaps = (("Python's heap", evidence.python_heap), ("the C library's heap", evidence.c_heap))
+    gains = [(name, heap.slope) for name, heap in heaps if heap.known and heap.grows]
+    named = sum(cause.bytes_per_call for cause in causes)
+    most = max((slope for _, slope in gains), default=0.0)
+    if most < _UNNAMED_FLOOR or most < 2 * named:
+        return
+    text = " and ".join(f"{name} {about(slope)}" for name, slope in gains)
+    yield (
+        f"Each call adds to {text}, "
+        + ("much more than is named: " if causes else "and nothing is named that could hold it: ")
+        + "objects of libraries (a Keras model's, for one) and native code are counted there alone."
+    )
