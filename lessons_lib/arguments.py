@@ -35,7 +35,7 @@ def check_function(fn: Any, what: str, most: int = 0) -> int:
     """
     if not callable(fn):
         raise TypeError(
-            f"{what} takes a function to call, not {fn!r:.60}: write a function without "
+            f"{what} takes a function to call, not {type(fn).__name__}: write a function without "
             "arguments, for example lambda: train(x), and no parentheses after its name"
         )
     inner = getattr(fn, "python_function", fn)

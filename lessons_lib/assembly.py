@@ -129,7 +129,9 @@ class _Namer:
         if function is None and (run := self._run(event)) is not None:
             function, folded = run
         started = None
-        if function is not None and function.startswith(_BACKWARD):
+        if function is not None and (
+            function.startswith(_BACKWARD) or function not in self._log.definitions
+        ):
             started = self._started(event)
         # Calls from one place are one object, so its address tells them apart.
         places = (id(call), id(started))
@@ -233,7 +235,14 @@ class _Namer:
             if (chain := graphs.fused_operations(origin.op, op)) is not None:
                 op, fused = chain
             line, forward_line = origin.line, origin.forward_line
-            line = self._line(started) or line
+            now = self._line(started)
+            # A library's own operation counts for the line that calls its function now.
+            if function.startswith(_BACKWARD) or not graphs.made_by_user(origin.op):
+                line = now or line
+            if forward_line is not None and not graphs.made_by_user(origin.forward):
+                forward_line = now or forward_line
+            # Made on another thread, as MirroredStrategy does, it has no line of the user's.
+            line = line or self._definition(function)
         return Site(
             op=op,
             name=event.op or None,

@@ -24,6 +24,8 @@ _RENAMED: Final = re.compile(r"(?P<scope>(?:.*/)?)\w+Optimizer/[A-Za-z]+_(?P<nam
 _SUFFIXED: Final = re.compile(r"(?P<name>.+?)-(?:\d+-)?[A-Za-z0-9]+-?(?:\w*Optimizer|folded)\S*")
 # A folder and a file of TensorFlow: both say that code was rewritten by AutoGraph.
 _AUTOGRAPH: Final = f"{os.sep}autograph"
+#: TensorFlow's function within which a Python function is traced.
+_TRACING: Final = "func_graph_from_py_func"
 _FUNCTION_ATTRIBUTES: Final = {
     "body": ("body",),
     "cond": ("cond",),
@@ -62,6 +64,21 @@ class Origin:
     def forward_line(self) -> Line | None:
         """The user's line that created the forward operation."""
         return None if self.forward is None else user_line(self.forward)
+
+
+def made_by_user(op: Any) -> bool:
+    """Tell whether the user's own code created an operation, and not a library that it called.
+
+    Of a library's function, such as Keras' training step, the traceback shows the user's call that
+    had it traced; later calls may come from other lines.
+    """
+    traced = False
+    for frame in op.traceback or ():
+        if frame.name == _TRACING:
+            traced = True
+        elif traced and is_user_file(frame.filename):
+            return True
+    return False
 
 
 def user_line(op: Any) -> Line | None:

@@ -183,8 +183,8 @@ def op_memory(op: Callable[..., Any], *inputs: Any, xla: bool = False, label: st
     """
     if not callable(op):
         raise TypeError(
-            f"op_memory calls an operation with its inputs, but {op!r:.60} cannot be called: give "
-            "a function, for example op_memory(tf.sin, x)"
+            f"op_memory calls an operation with its inputs, and {type(op).__name__} cannot be "
+            "called: give a function, for example op_memory(tf.sin, x)"
         )
     require_home_process()
     try:

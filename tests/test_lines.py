@@ -581,6 +581,55 @@ def test_lines_cost_no_bytes_under_a_tape(x: Any) -> None:
     assert len(peaks) == 1
 
 
+def test_a_librarys_function_counts_for_the_line_that_calls_it_now() -> None:
+    class Mine(tf.keras.layers.Layer):  # type: ignore[name-defined, misc, unused-ignore]
+        def call(self, x: Any) -> Any:
+            return tf.tanh(x)  # here: layer_in_fit
+
+    model = tf.keras.Sequential([tf.keras.Input([N]), Mine(), tf.keras.layers.Dense(N)])
+    model.compile("sgd", "mse")
+    x = tf.ones([N, N])
+    model.fit(x, x, verbose=0)
+    with record() as recording:
+        model.fit(x, x, verbose=0)  # here: second_fit
+    own, library = line("layer_in_fit"), line("second_fit")
+    assert {number for _, number in lines(recording)} - {None} == {own, library}
+    assert lines(recording).count(("Tanh", own)) == 1
+    # A dense layer's gradient for its weights, [N, N] as all here, is the library's.
+    assert lines(recording).count(("MatMul", library)) >= 2
+    forward = {b.forward_line.number for b in big(recording) if b.forward_line is not None}
+    assert forward <= {own, library}
+
+
+def test_a_loaded_function_counts_for_the_line_that_calls_it(tmp_path: Path) -> None:
+    module = tf.Module()
+    signature = [tf.TensorSpec([N, N])]
+    module.f = tf.function(lambda x: tf.matmul(x, x), input_signature=signature)
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    x = tf.ones([N, N])
+    loaded.f(x)
+    with record() as recording:
+        loaded.f(x)  # here: loaded
+    assert lines(recording) == [("MatMul", line("loaded"))]
+
+
+def test_what_another_thread_traced_counts_for_the_function() -> None:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    x = tf.ones([N, N])
+
+    @tf.function  # here: mirrored
+    def step() -> Any:
+        def replica() -> Any:
+            return tf.matmul(x, x)  # here: replica
+
+        return strategy.run(replica)
+
+    found = lines(run(step))
+    assert [op for op, _ in found] == ["MatMul"]
+    assert found[0][1] in (line("mirrored"), line("mirrored") + 1, line("replica"))
+
+
 def test_marks_are_found() -> None:
     source = inspect.getsource(test_eager_operations).splitlines()
     begin = inspect.getsourcelines(test_eager_operations)[1]

@@ -144,7 +144,7 @@ def contents_of(graph: Any, names: Mapping[int, str] | None = None) -> Contents:
         Names of captured values in the user's code, by ``id`` of the value.
     """
     places, graph_bytes = _definitions(graph)
-    constants = sorted(_constants(places), key=lambda item: -item[2])
+    constants = sorted(_constants(places), key=_rank)
     return Contents(
         ops=sum(len(nodes) for nodes in places.values()),
         own_ops=len(places[""]),
@@ -181,6 +181,13 @@ def _constants(places: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
         for node in nodes:
             if node.op == "Const":
                 yield function, node, _constant_bytes(node.attr["value"].tensor)
+
+
+def _rank(constant: tuple[str, Any, int]) -> tuple[int, bool, str, str]:
+    # A graph lists its functions in no fixed order.  Of what a gradient repeats, the original
+    # comes first.
+    function, node, nbytes = constant
+    return -nbytes, "grad" in f"{function} {node.name}", function, node.name
 
 
 def _constant_bytes(proto: Any) -> int:
