@@ -6,6 +6,7 @@ Bytes are checked against shapes; who holds what, against the names in tests/gro
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import numpy as np
@@ -312,6 +313,12 @@ def test_what_the_heaps_gain_beside_the_causes_is_said() -> None:
 
 def test_bounded_holder_is_said() -> None:
     assert any("at most 1000" in note for note in look(steps.bounded(True)).notes)
+
+
+def test_bounded_cache_of_patterns_is_said() -> None:
+    # As tf.train.CheckpointManager does with the path of each checkpoint.
+    result = look(lambda i: re.compile(f"only{i}here*"), iterations=20)
+    assert any(f"at most {re._MAXCACHE}" in note for note in result.notes)  # type: ignore[attr-defined]
 
 
 def test_garbage_in_cycles_is_said() -> None:

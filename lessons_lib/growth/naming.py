@@ -14,6 +14,7 @@ import functools
 import gc
 import inspect
 import itertools
+import re
 import sys
 import threading
 import time
@@ -28,6 +29,8 @@ _DEPTH: Final = 9
 _WIDTH: Final = 400
 _KEY: Final = 24
 _CACHE: Final = type(functools.lru_cache(maxsize=1)(lambda: None))
+#: Where Python's `re` keeps compiled patterns.
+_PATTERNS: Final = ("_cache", "_cache2")
 _LINK: Final = "functools._lru_list_elem"
 _LIBRARY_RANK: Final = 4
 #: Steps of a chain that say nothing to a reader.
@@ -470,4 +473,6 @@ def bounded(thing: object) -> str | None:
         case _ if isinstance(thing, _CACHE):
             size = thing.cache_info().maxsize
             return None if size is None else f"it holds at most {size}"
+        case dict() if any(thing is getattr(re, name, None) for name in _PATTERNS):
+            return f"it holds at most {getattr(re, '_MAXCACHE', 512)}"
     return None
