@@ -150,7 +150,7 @@ FAULTS = {
         _fault(dropped_allocation, "names_kept", "a_list_that_grows", "threads"),
         _fault(last_event_dropped, "odd_sizes", "a_hundred_mebibytes", "forwarding"),
         _fault(rounding_counted, "odd_sizes", "one_element_of_each_type", "ragged"),
-        _fault(address_reused_wrongly, "an_address_used_again", "names_deleted"),
+        _fault(address_reused_wrongly, "an_address_used_again"),
         _fault(releases_matched_by_size, "names_deleted", "born_before_and_freed_inside"),
         _fault(temporaries_forgotten, "temporaries"),
         _fault(one_thread_only, "threads"),
