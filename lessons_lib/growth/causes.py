@@ -43,8 +43,10 @@ ADVICE: Final = {
         "before decoding them."
     ),
     Cause.RUNTIME_CACHE: (
-        "Make numbers that change into NumPy scalars or tensors computed by TensorFlow: the "
-        "runtime remembers every distinct Python number and every distinct attribute."
+        "Make numbers that change into NumPy scalars or tensors computed by TensorFlow, and make "
+        "layers and variables once, or give variables the same name: the runtime remembers every "
+        "distinct Python number, and an operation with every distinct attribute, such as a name or "
+        "a shape."
     ),
     Cause.ALLOCATOR: (
         "Nothing is alive: keep the largest step small (smaller batches, fewer tensors at once), "
