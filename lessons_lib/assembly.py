@@ -111,6 +111,7 @@ class _Namer:
         for thread, time in sorted(segment.started.values()):
             self._runs.setdefault(thread, []).append(time)
         self._resolvers: dict[str, graphs.Resolver | None] = {}
+        self._sessions: list[graphs.Resolver] | None = None
         self._cache: dict[object, int] = {}
         self._lines: dict[object, Line] = {}
         # A thread whose calls do not pair with their marks is not attributed: never a guess.
@@ -207,6 +208,8 @@ class _Namer:
             return self._describe_graph(event, function, shape, dtype, started)
         kernels = self._segment.executed.get(event.op, set())
         if call is None and kernels:  # a graph that was not called from Python, such as tf.data's
+            if (origin := self._in_sessions(event.op)) is not None:
+                return self._describe_operation(event, origin, shape, dtype, None, None)
             op = graphs.kernel_type(next(iter(kernels))) if len(kernels) == 1 else None
             return Site(op=op, name=event.op, shape=shape, dtype=dtype, kind=kind)
         op = graphs.kernel_type(event.op) if event.op else None
@@ -225,6 +228,17 @@ class _Namer:
     ) -> Site:
         resolver = self._resolver(function)
         origin = resolver.find(event.op) if resolver is not None else None
+        return self._describe_operation(event, origin, shape, dtype, function, started)
+
+    def _describe_operation(
+        self,
+        event: MemoryEvent,
+        origin: graphs.Origin | None,
+        shape: tuple[int, ...] | None,
+        dtype: str | None,
+        function: str | None,
+        started: Call | None,
+    ) -> Site:
         kernels = self._segment.executed.get(event.op, set())
         op = graphs.kernel_type(next(iter(kernels))) if len(kernels) == 1 else None
         fused: tuple[str, ...] = ()
@@ -235,14 +249,17 @@ class _Namer:
             if (chain := graphs.fused_operations(origin.op, op)) is not None:
                 op, fused = chain
             line, forward_line = origin.line, origin.forward_line
-            now = self._line(started)
             # A library's own operation counts for the line that calls its function now.
-            if function.startswith(_BACKWARD) or not graphs.made_by_user(origin.op):
+            now = self._line(started)
+            if function is None:
+                pass
+            elif function.startswith(_BACKWARD) or not graphs.made_by_user(origin.op):
                 line = now or line
             if forward_line is not None and not graphs.made_by_user(origin.forward):
                 forward_line = now or forward_line
             # Made on another thread, as MirroredStrategy does, it has no line of the user's.
-            line = line or self._definition(function)
+            if function is not None:
+                line = line or self._definition(function)
         return Site(
             op=op,
             name=event.op or None,
@@ -251,7 +268,7 @@ class _Namer:
             kind=event.kind or None,
             line=line,
             forward_line=forward_line,
-            function=_readable(function),
+            function=None if function is None else _readable(function),
             fused=fused,
         )
 
@@ -263,6 +280,13 @@ class _Namer:
             return None
         i = self._spans[thread].at(time)
         return None if i < 0 else self._calls[thread][i]
+
+    def _in_sessions(self, name: str) -> graphs.Origin | None:
+        """Find an operation that a session ran; None when two sessions' graphs have the name."""
+        if self._sessions is None:
+            self._sessions = [graphs.Resolver(graph) for graph in self._log.sessions]
+        found = [origin for r in self._sessions if (origin := r.find(name)) is not None]
+        return found[0] if len(found) == 1 else None
 
     def _resolver(self, function: str) -> graphs.Resolver | None:
         if function not in self._resolvers:

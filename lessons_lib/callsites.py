@@ -22,6 +22,7 @@ from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
 from tensorflow.python import pywrap_tfe
+from tensorflow.python.client.session import BaseSession
 from tensorflow.python.eager import backprop
 from tensorflow.python.framework import constant_op
 
@@ -88,11 +89,14 @@ class CallLog:
         Graphs of the functions that were called, by the function's name.
     definitions : dict of str to Place
         Where the Python function behind a function's name is defined.
+    sessions : list of tf.Graph
+        Graphs that a ``tf.compat.v1.Session`` ran.
     """
 
     threads: dict[int, list[Call]] = field(default_factory=dict)
     graphs: dict[str, Any] = field(default_factory=dict)
     definitions: dict[str, Place] = field(default_factory=dict)
+    sessions: list[Any] = field(default_factory=list)
 
 
 class Watcher:
@@ -119,6 +123,7 @@ class Watcher:
                 self._replace(pywrap_tfe, name, self._wrapped(getattr(pywrap_tfe, name), name))
         convert = "convert_to_eager_tensor"
         self._replace(constant_op, convert, self._wrapped(getattr(constant_op, convert), convert))
+        self._replace(BaseSession, "run", self._noted_run(BaseSession.run))
         _gradients.watcher = self
 
     def remove(self) -> None:
@@ -133,7 +138,9 @@ class Watcher:
     def take(self) -> CallLog:
         """Give the log of the session that has ended, and begin the next one."""
         taken = self.log
-        self.log = CallLog(graphs=taken.graphs, definitions=taken.definitions)
+        self.log = CallLog(
+            graphs=taken.graphs, definitions=taken.definitions, sessions=taken.sessions
+        )
         self._current = {}
         self._known = {}
         return taken
@@ -200,6 +207,15 @@ class Watcher:
             return result
 
         return wrapper
+
+    def _noted_run(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(session: Any, *args: Any, **kwargs: Any) -> Any:
+            graph = session.graph
+            if not any(graph is known for known in self.log.sessions):
+                self.log.sessions.append(graph)
+            return original(session, *args, **kwargs)
+
+        return run
 
     def _note_function(self, args: tuple[Any, ...], frame: FrameType | None) -> None:
         name = args[2]

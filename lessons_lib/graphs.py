@@ -176,7 +176,8 @@ def _original_name(name: str) -> str | None:
         return match["scope"] + match["name"]
     if match := _SUFFIXED.fullmatch(name):
         return match["name"]
-    return None
+    # An operation that a loop's body hands out; Python's own numbers begin with 1.
+    return name.removesuffix("_0") if name.endswith("_0") else None
 
 
 def _enter(graph: Any, caller: Any, rest: str, depth: int) -> tuple[Any, ...] | None:

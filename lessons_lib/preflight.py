@@ -42,11 +42,15 @@ class Exactness:
 
 
 def _probe() -> tuple[tuple[bool, ...], str]:
+    from tensorflow.python.eager import context
+
     profiler = Profiler()
     profiler.start()
+    # Whoever asks may be building a graph, in which nothing would be allocated.
     try:
-        tensors = [runtime.tf.fill([size // 4], 1.0) for size in _PROBES]
-        del tensors
+        with context.eager_mode(), runtime.tf.device("CPU:0"):
+            tensors = [runtime.tf.fill([size // 4], 1.0) for size in _PROBES]
+            del tensors
     finally:
         events = profiler.stop().memory
     made = [event for event in events if event.allocates]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tensorflow.python import pywrap_tfe
+from tensorflow.python.client.session import BaseSession
 from tensorflow.python.eager import backprop
 from tensorflow.python.framework import constant_op
 from tensorflow.python.profiler import profiler_v2
@@ -25,6 +26,7 @@ _HOOKED = (
     (pywrap_tfe, "TFE_Py_ExecuteCancelable"),
     (constant_op, "convert_to_eager_tensor"),
     (backprop, "_gradient_function"),
+    (BaseSession, "run"),
 )
 
 

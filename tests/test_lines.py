@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lessons_lib.buffers import Buffer
@@ -525,6 +526,56 @@ def test_a_graph_without_python_is_unknown_not_guessed(x: Any) -> None:
     found = lines(run(program))
     assert ("AddV2", line("data_loop")) in found
     assert {number for _, number in found} <= {line("data_loop"), None}
+
+
+def test_a_sessions_graph() -> None:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
+        x = v1.placeholder(tf.float32, [N, N])
+        loop = tf.while_loop(
+            lambda i, _: i < 3,
+            lambda i, a: (i + 1, tf.sin(a) @ a),  # here: session_body
+            [0, x],
+        )
+        loss = tf.reduce_sum(loop[1])
+        gradient = tf.gradients(loss, x)[0]  # here: session_gradient
+        fed = np.ones([N, N], np.float32)
+        recording = run(lambda: session.run(gradient, {x: fed}))
+    named = [b for b in big(recording) if b.op in ("Sin", "Cos", "MatMul")]
+    assert {b.op for b in named} == {"Sin", "Cos", "MatMul"}
+    for buffer in named:
+        assert buffer.line is not None
+        forward = buffer.forward_line
+        if forward is None:
+            assert buffer.line.number == line("session_body")
+        else:
+            assert (buffer.line.number, forward.number) == (
+                line("session_gradient"),
+                line("session_body"),
+            )
+    assert any(b.forward_line is not None for b in named)
+
+
+def test_two_sessions_with_the_same_names_are_not_confused() -> None:
+    v1 = tf.compat.v1
+    fed = np.ones([N, N], np.float32)
+    runs = []
+    for make in (tf.sin, tf.sin):
+        with tf.Graph().as_default() as graph:
+            x = v1.placeholder(tf.float32, [N, N], name="x")
+            y = make(x, name="y")
+            runs.append((v1.Session(graph=graph), {x: fed}, y))
+
+    def both() -> None:
+        for session, feed, y in runs:
+            session.run(y, feed)
+
+    found = [b for b in big(run(both)) if b.op == "Sin"]
+    assert len(found) == 2
+    # Each graph has a "y", and the profile does not say which of them ran.
+    assert [b.line for b in found] == [None, None]
+    for session, _, _ in runs:
+        session.close()
 
 
 def test_what_is_born_before_the_block_has_no_line(x: Any) -> None:

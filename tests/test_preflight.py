@@ -181,6 +181,19 @@ def test_problems_and_what_to_do(
     assert "to do" in found._repr_html_()
 
 
+@pytest.mark.parametrize("traced", [False, True])
+def test_asked_while_a_graph_is_built(traced: bool) -> None:
+    exactness.cache_clear()
+    found = []
+    if traced:
+        graph = tf.function(lambda: found.append(exactness())).get_concrete_function().graph
+    else:
+        with tf.Graph().as_default() as graph:
+            found.append(exactness())
+    assert found[0].exact
+    assert graph.get_operations() == []
+
+
 def test_both_probes_must_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Profiler, "start", lambda self: None)
     monkeypatch.setattr(Profiler, "stop", lambda self: _segment(SMALL, BIG))
