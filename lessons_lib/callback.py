@@ -17,7 +17,7 @@ from lessons_lib.recorder import record
 from lessons_lib.recording import Recording
 from lessons_lib.rendering import Result, draw, html_table, summary_html
 from lessons_lib.runtime import require_home_process, tf
-from lessons_lib.units import MIB, format_bytes
+from lessons_lib.units import MIB, counted, format_bytes
 
 PEAK: Final = "peak_mib"
 KEPT: Final = "kept_mib"
@@ -88,7 +88,7 @@ class FitMemory(Result):
 
     def __repr__(self) -> str:
         return (
-            f"<FitMemory: {len(self.batches)} batches in {self.epochs} epochs, "
+            f"<FitMemory: {len(self.batches)} batches in {counted(self.epochs, 'epoch')}, "
             f"peak {format_bytes(self.peak_bytes)}, kept {format_bytes(self.kept_bytes)}>"
         )
 

@@ -8,6 +8,7 @@ differ, and nothing is hidden then.  Outside of TensorFlow's allocator nothing i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -164,13 +165,21 @@ class _Contender:
             self.unsteady = agreement.first_difference(self.first, again, rtol=self.rtol)
 
     def warm(self) -> None:
-        with self.traces:
+        with self._named(), self.traces:
             result = self.fn()
         self.look(result)
 
     def run(self) -> None:
-        with self.traces:
+        with self._named(), self.traces:
             self.runs.append(run_once(self.fn, self.label, self.look))
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"raised by {self.label!r}, one of the functions that compare called")
+            raise
 
 
 def compare(

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 @singledispatch
 def draw(result: object, ax: Axes | None = None, **options: Any) -> Axes:
     """Draw a result; each picture module registers its own."""
-    raise TypeError(f"there is no picture for a {type(result).__name__}")
+    raise TypeError(
+        f"{type(result).__name__} has no picture: leave it on a cell's last line for its table"
+    )
 
 
 @singledispatch

@@ -143,8 +143,9 @@ def test_exception_passes_through_and_recording_is_off_again(x: Any) -> None:
         tf.sin(x)
         raise LookupError("mine")
 
-    with pytest.raises(LookupError, match="mine"):
-        compare({"f": fail}, warmup=0)
+    with pytest.raises(LookupError, match="mine") as caught:
+        compare({"works": lambda: tf.sin(x), "fails": fail}, warmup=0)
+    assert ["'fails'" in note for note in caught.value.__notes__] == [True]
     with ll.record() as recording:
         y = tf.sin(x)
     assert recording.peak_bytes == S
