@@ -1,8 +1,8 @@
 """What watching costs: slowdown, start and stop, analysis, import, memory, drawing.
 
 ``python -m tests.benchmarks.cost [--readme] [--runs 15]``.  Ratios are of the best of several runs,
-bare and with the tool in turns, in one process per tool.  Seconds depend on the machine and are
-marked as noisy; ratios are steadier.
+bare and with the tool in turns, in one process; of three such processes, the median.  Seconds
+depend on the machine and are marked as noisy; ratios are steadier.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
+import statistics
 import subprocess
 import sys
 import time
@@ -18,7 +20,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.benchmarks import report
-from tests.benchmarks.tools import SWITCHES, interleaved
+from tests.benchmarks.tools import ALLOCATOR_ALONE, SWITCHES, interleaved
+
+#: Processes for each tool: where its memory happens to lie changes a process's speed.
+PROCESSES = 3
 
 Call = Callable[[], Any]
 
@@ -98,14 +103,22 @@ WORK: dict[str, Callable[[Any], Call]] = {
 # ---------------------------------------------------------------- one process each
 
 
-def slowdown(tool: str, runs: int) -> dict[str, list[float]]:
-    """Time every kind of work bare and with a tool; best seconds of each."""
+def prepared(tool: str) -> Any:
+    """Import TensorFlow as a tool needs it."""
     if "lessons_lib" in tool:
         import lessons_lib as ll
 
-        tf: Any = ll.runtime.tf
-    else:
-        import tensorflow as tf
+        return ll.runtime.tf
+    if tool == ALLOCATOR_ALONE:
+        os.environ["TF_CPU_ALLOCATOR_USE_BFC"] = "1"
+    import tensorflow as tf
+
+    return tf
+
+
+def slowdown(tool: str, runs: int) -> dict[str, list[float]]:
+    """Time every kind of work bare and with a tool; best seconds of each."""
+    tf = prepared(tool)
     switch = SWITCHES[tool][1]
     found = {}
     for name, prepare in WORK.items():
@@ -119,10 +132,7 @@ def slowdown(tool: str, runs: int) -> dict[str, list[float]]:
 
 def start_and_stop(tool: str, runs: int) -> list[float]:
     """Seconds to switch a tool on and off around nothing: the best."""
-    if "lessons_lib" in tool:
-        import lessons_lib  # noqa: F401
-    else:
-        import tensorflow  # noqa: F401
+    prepared(tool)
     switch = SWITCHES[tool][1]
     times = []
     for _ in range(runs + 1):
@@ -191,9 +201,9 @@ def analysis(operations: int) -> dict[str, float]:
         "python_bytes": peak,
     }
     if 20_000 <= len(recording.buffers) <= 60_000:
-        recording.plot()
+        recording.plot()._repr_html_()
         begun = time.perf_counter()
-        recording.plot()
+        recording.plot()._repr_html_()
         found["plot_seconds"] = time.perf_counter() - begun
         found["plot_buffers"] = len(recording.buffers)
     return found
@@ -248,10 +258,14 @@ def slowdown_table(runs: int) -> str:
     for tool, (module, _) in SWITCHES.items():
         if importlib.util.find_spec(module) is None:
             continue
-        found, start = ask("slowdown", tool, str(runs)), ask("start", tool, str(runs))
-        if found is None or start is None:
+        found = [ask("slowdown", tool, str(runs)) for _ in range(PROCESSES)]
+        start = ask("start", tool, str(runs))
+        if None in found or start is None:
             continue
-        ratios = [f"≈ {found[name][1] / found[name][0]:.2f}" for name in WORK]
+        ratios = [
+            f"≈ {statistics.median(each[name][1] / each[name][0] for each in found):.2f}"
+            for name in WORK
+        ]
         rows.append([tool, *ratios, f"≈ {start[0] * 1e3:.2g} ms"])
         print(" ".join(rows[-1]), flush=True)
     return report.table(["time with it / without it", *WORK, "start and stop"], rows)

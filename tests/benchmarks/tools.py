@@ -181,9 +181,13 @@ def _rss() -> Any:
     return _polled(psutil.Process().memory_info)
 
 
+ALLOCATOR_ALONE = "the profiler alone, with the allocator that reports"
+
 #: Name, module that it needs, and what switches it on around a run.
 SWITCHES: dict[str, tuple[str, Callable[[], Any]]] = {
     "TensorFlow's profiler alone": ("tensorflow", _profiler_alone),
+    # The same with the allocator setting that ours needs: the profile then has memory events.
+    ALLOCATOR_ALONE: ("tensorflow", _profiler_alone),
     "lessons_lib, without lines": ("lessons_lib", lambda: _recorded(False)),
     "lessons_lib": ("lessons_lib", lambda: _recorded(True)),
     "memory_profiler": ("memory_profiler", _memory_profiler),
