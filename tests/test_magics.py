@@ -172,7 +172,7 @@ def test_a_semicolon_suppresses_it(shell: InteractiveShell, run: Run) -> None:
 
 def test_only_what_ends_the_cell_is_displayed(run: Run) -> None:
     printed = run("%mem 41\n42")
-    assert "41" not in printed
+    assert "]: 41" not in printed
     assert "]: 42" in printed
     assert "Out[" not in run("%%mem\n41\nx = 42")
     assert "Out[" not in run("for k in range(2):\n    %mem 41")
