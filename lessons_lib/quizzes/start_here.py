@@ -27,8 +27,8 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "A block within `with ll.record() as rec:` makes a Python list, a NumPy array and a tensor "
-        "by `x + x`. What is in `rec`?",
+        "A block within with ll.record() as rec: makes a Python list, a NumPy array and a tensor "
+        "by x + x. What is in rec?",
         (
             right(
                 "The tensor.",
@@ -52,16 +52,16 @@ QUESTIONS = (
         "whether something is kept, and by whom?",
         (
             wrong(
-                "`ll.preflight()`, which says whether figures are exact.",
+                "ll.preflight(), which says whether figures are exact.",
                 "Worth a look before any measurement, but it runs none of your steps.",
             ),
             wrong(
-                "`ll.process_memory(step)`, which shows the climb itself.",
+                "ll.process_memory(step), which shows the climb itself.",
                 "It shows that the process grew. An allocator that keeps what it took looks just "
                 "the same there as a list that grows.",
             ),
             right(
-                "`ll.growth(step)`, which looks at live bytes after each step.",
+                "ll.growth(step), which looks at live bytes after each step.",
                 "Bytes that are alive after each step are held by something. Whether they grow, "
                 "and who holds them, is what it tells.",
             ),
