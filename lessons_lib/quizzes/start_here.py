@@ -27,8 +27,8 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "A block within with ll.record() as rec: makes a Python list, a NumPy array and a tensor "
-        "by x + x. What is in rec?",
+        "Code in a block of ll.record() makes a Python list, a NumPy array and a tensor by x + x. "
+        "What is in the recording?",
         (
             right(
                 "The tensor.",
