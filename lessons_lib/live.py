@@ -35,7 +35,7 @@ from lessons_lib.units import format_bytes
 
 _NAMED: Final = 400
 _ROWS: Final = 16
-_SECONDS: Final = 4.0
+_SECONDS: Final = 10.0
 _WANTED: Final = frozenset({Kind.TENSOR, Kind.VARIABLE})
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from lessons_lib import kinds, runtime
+from lessons_lib.garbage import quick_collection
 from lessons_lib.live import LiveTensors, live_tensors
 from lessons_lib.recorder import record
 from lessons_lib.rendering import alt_text
@@ -20,6 +22,13 @@ from lessons_lib.runtime import tf
 ODD, SIZE = (37, 41), 37 * 41 * 4
 
 
+@pytest.fixture(autouse=True)
+def only_what_the_test_makes() -> Iterator[None]:
+    """Set aside what other tests of this process left alive: a million objects, or more."""
+    with quick_collection():
+        yield
+
+
 def named(result: LiveTensors, text: str) -> list[Any]:
     return [row for row in result.rows if text in row.holder]
 
@@ -27,7 +36,7 @@ def named(result: LiveTensors, text: str) -> list[Any]:
 def test_rows_have_sizes_and_holders() -> None:
     shelf = {"first": [tf.ones(ODD)]}
     weights = tf.Variable(tf.zeros(ODD), name="weights")
-    result = live_tensors(names=10_000)  # other tests may have left many that are larger
+    result = live_tensors()
     (tensor,) = named(result, "shelf")
     assert (tensor.what, tensor.shape, tensor.dtype) == ("tf.Tensor", ODD, "float32")
     assert tensor.nbytes == SIZE
