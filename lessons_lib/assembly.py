@@ -251,15 +251,13 @@ class _Namer:
             line, forward_line = origin.line, origin.forward_line
             # A library's own operation counts for the line that calls its function now.
             now = self._line(started)
-            if function is None:
-                pass
-            elif function.startswith(_BACKWARD) or not graphs.made_by_user(origin.op):
-                line = now or line
+            if function is not None:
+                if function.startswith(_BACKWARD) or not graphs.made_by_user(origin.op):
+                    line = now or line
+                # Made on another thread, as MirroredStrategy does, it has no line of the user's.
+                line = line or self._definition(function)
             if forward_line is not None and not graphs.made_by_user(origin.forward):
                 forward_line = now or forward_line
-            # Made on another thread, as MirroredStrategy does, it has no line of the user's.
-            if function is not None:
-                line = line or self._definition(function)
         return Site(
             op=op,
             name=event.op or None,

@@ -13,7 +13,12 @@ from typing import Final
 
 # Python 3.12 freezes some hundreds of objects of its own at its start.  A program that calls
 # gc.freeze with TensorFlow loaded freezes some hundreds of thousands.
-OF_THE_INTERPRETER: Final = 5_000
+_OF_THE_INTERPRETER: Final = 5_000
+
+
+def program_has_frozen() -> bool:
+    """Tell whether the program itself keeps objects frozen, which must stay so."""
+    return gc.get_freeze_count() >= _OF_THE_INTERPRETER
 
 
 @contextlib.contextmanager
@@ -24,7 +29,7 @@ def quick_collection() -> Iterator[None]:
     a program has frozen objects of its own, nothing is set aside.
     """
     gc.collect()
-    ours = gc.get_freeze_count() < OF_THE_INTERPRETER
+    ours = not program_has_frozen()
     if ours:
         gc.freeze()
     try:

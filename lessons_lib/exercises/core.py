@@ -192,7 +192,7 @@ class Exercise:
     def task(self) -> str:
         """Give the task as markdown, with the budget for the shown sizes."""
         budgets = " and ".join(
-            f"{promise.quantity.limited(promise.budget(self.shown))}"
+            promise.quantity.limited(promise.budget(self.shown))
             + (f" ({promise.why})" if promise.why else "")
             for promise in self.promises
         )

@@ -11,11 +11,8 @@ from __future__ import annotations
 
 import gc
 from types import TracebackType
-from typing import Final
 
-# Python 3.12 freezes some hundreds of objects of its own at its start.  A program that calls
-# gc.freeze with TensorFlow loaded freezes some hundreds of thousands.
-_OF_THE_INTERPRETER: Final = 5_000
+from lessons_lib.garbage import program_has_frozen
 
 
 class Fence:
@@ -39,8 +36,7 @@ class Fence:
 
     def move(self) -> None:
         """Make everything that is alive now old."""
-        free = self._standing or gc.get_freeze_count() < _OF_THE_INTERPRETER
-        if self._old is None and free:
+        if self._old is None and (self._standing or not program_has_frozen()):
             gc.freeze()
         else:  # the program uses gc.freeze itself: its frozen objects must stay frozen
             self._old = set()
