@@ -17,25 +17,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from lessons_lib import runtime
-from lessons_lib.atlas import op_atlas
-from lessons_lib.budget import MemoryBudgetExceeded, budget
-from lessons_lib.callback import MemoryCallback
-from lessons_lib.compare import compare
-from lessons_lib.growth import Cause, growth
-from lessons_lib.live import live_tensors
-from lessons_lib.measure import Measurement, measure
-from lessons_lib.op_memory import op_memory
-from lessons_lib.pictures import more as _more  # registers what draws each result
-from lessons_lib.preflight import Preflight, preflight
-from lessons_lib.process import ProcessMemory, process_memory
-from lessons_lib.profiler import ProfileError
-from lessons_lib.recorder import record
-from lessons_lib.recording import Recording
-from lessons_lib.tracing import TraceCause, count_traces, trace_report, watch_retracing
-from lessons_lib.training import training_memory
-from lessons_lib.units import format_bytes, parse_bytes
-from lessons_lib.verdicts import Lesson
+from lessons_lib.common import runtime
+from lessons_lib.common.units import format_bytes, parse_bytes
+from lessons_lib.instruments.budget import MemoryBudgetExceeded, budget
+from lessons_lib.instruments.compare import compare
+from lessons_lib.instruments.growth import Cause, growth
+from lessons_lib.instruments.keras_callback import MemoryCallback
+from lessons_lib.instruments.live import live_tensors
+from lessons_lib.instruments.measure import Measurement, measure
+from lessons_lib.instruments.operations.atlas import op_atlas
+from lessons_lib.instruments.operations.op_memory import op_memory
+from lessons_lib.instruments.process import ProcessMemory, process_memory
+from lessons_lib.instruments.tracing import TraceCause, count_traces, trace_report, watch_retracing
+from lessons_lib.instruments.training import training_memory
+from lessons_lib.plots import more as _more  # registers what draws each result
+from lessons_lib.recording.preflight import Preflight, preflight
+from lessons_lib.recording.profiler import ProfileError
+from lessons_lib.recording.recorder import record
+from lessons_lib.recording.recording import Recording
+from lessons_lib.teaching.claims import Lesson
 
 del _more
 __version__ = "0.1.0"
@@ -74,13 +74,13 @@ __all__ = [
 
 def load_ipython_extension(shell: Any) -> None:
     """Add ``%mem`` and ``%%mem``; called by ``%load_ext lessons_lib``."""
-    from lessons_lib import magics
+    from lessons_lib.notebook import magics
 
     magics.load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """Remove the magics; called by ``%unload_ext lessons_lib``."""
-    from lessons_lib import magics
+    from lessons_lib.notebook import magics
 
     magics.unload(shell)

@@ -1,5 +1,5 @@
-"""For pytest alone: how it runs the lessons in this folder (see ``tests/lesson_runs.py``)."""
+"""For pytest alone: how it runs the lessons in this folder (``tests/support/lesson_runs.py``)."""
 
-from tests.lesson_runs import pytest_runtest_call, pytest_terminal_summary
+from tests.support.lesson_runs import pytest_runtest_call, pytest_terminal_summary
 
 __all__ = ["pytest_runtest_call", "pytest_terminal_summary"]

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from tests.notebooks import ROOT, lesson_paths
+from tests.support.notebooks import ROOT, lesson_paths
 
 IN_PARALLEL = ["-n", "2", "--dist", "loadscope"]
 NO_TESTS = 5  # pytest's exit code when it found none

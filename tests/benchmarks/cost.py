@@ -146,7 +146,7 @@ def start_and_stop(tool: str, runs: int) -> list[float]:
 def analysis(operations: int) -> dict[str, float]:
     """Record so many tiny operations; tell what comes after the block, and the memory it took."""
     import lessons_lib as ll
-    from lessons_lib import profiler
+    from lessons_lib.recording import profiler
 
     tf = ll.runtime.tf
     x, c = tf.fill([10], 1.0), tf.constant(1.0)

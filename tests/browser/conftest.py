@@ -8,7 +8,7 @@ import re
 import nbformat
 import pytest
 
-from tests.notebooks import lesson_paths
+from tests.support.notebooks import lesson_paths
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.notebooks import LESSONS, ROOT
+from tests.support.notebooks import LESSONS, ROOT
 
 OVERRIDES = ROOT / "binder" / "default_setting_overrides.json"
 PROGRESS = "progress.json"  # what a learner has solved

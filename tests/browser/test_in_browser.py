@@ -25,7 +25,7 @@ from tests.browser.bad_notebook import write_bad_notebook
 from tests.browser.conftest import lessons_with
 from tests.browser.lab import ANSWER_MS, Lab, outputs_text
 from tests.browser.server import PROGRESS, Server, jupyterlab
-from tests.notebooks import lesson_paths
+from tests.support.notebooks import lesson_paths
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [

@@ -28,7 +28,7 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
 from tests.browser.server import free_port
-from tests.notebooks import ROOT
+from tests.support.notebooks import ROOT
 
 CONFIG = ROOT / "binder" / "jupyterhub_config.py"
 START_SECONDS = 120

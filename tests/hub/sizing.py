@@ -22,11 +22,11 @@ from pathlib import Path
 import nbformat
 import psutil
 
-from lessons_lib.preflight import memory_limit
+from lessons_lib.recording.preflight import memory_limit
 from tests.benchmarks import report
-from tests.binder_check import proportional_bytes
 from tests.hub.classroom import Classroom, Learner, classroom, missing, processes_of
-from tests.notebooks import LESSONS
+from tests.support.notebooks import LESSONS
+from tests.tools.binder_check import proportional_bytes
 
 KEPT_FREE = 0.2  # of the memory, for the system
 POLL_SECONDS = 0.25

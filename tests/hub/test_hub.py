@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("jupyterhub", reason="jupyterhub is not installed: tests/hub/requirements.txt")
 
 from tests.hub.classroom import Classroom, Learner, classroom, missing
-from tests.notebooks import LESSONS
+from tests.support.notebooks import LESSONS
 
 LESSON = LESSONS / "00_start_here.ipynb"
 TOO_MUCH = """

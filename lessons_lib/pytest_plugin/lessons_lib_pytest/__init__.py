@@ -41,7 +41,7 @@ def tf_memory_budget() -> Callable[[int | str], AbstractContextManager[Any]]:
     Returns
     -------
     callable
-        ``lessons_lib.budget``: it takes a size (bytes, or text such as ``"30 MiB"``).
+        ``lessons_lib.instruments.budget``: it takes a size (bytes, or text such as ``"30 MiB"``).
 
     Raises
     ------
@@ -57,6 +57,6 @@ def tf_memory_budget() -> Callable[[int | str], AbstractContextManager[Any]]:
             with tf_memory_budget("30 MiB"):
                 train_step(batch)
     """
-    from lessons_lib.budget import budget
+    from lessons_lib.instruments.budget import budget
 
     return budget

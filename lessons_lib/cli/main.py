@@ -1,0 +1,236 @@
+"""Record a whole program: ``python -m lessons_lib run script.py [arguments]``.
+
+The program runs as it does without: same arguments, same ``__main__``, same output, same exit
+code.  When it ends, also by an exception, a report is written (see `lessons_lib.cli.html_report`).
+What is said about it goes to the error stream, in one line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shlex
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from lessons_lib import __version__
+from lessons_lib.cli import program
+from lessons_lib.cli.html_report import ProgramReport
+from lessons_lib.common import runtime
+from lessons_lib.common.units import format_bytes
+from lessons_lib.instruments.tracing import watch_retracing
+from lessons_lib.recording.profiler import ProfileError
+from lessons_lib.recording.recorder import record
+from lessons_lib.recording.recording_file import write_atomically
+
+_UNUSABLE: Final = 2
+#: Variables that TensorFlow reads when it is loaded, by the beginning of their name.
+_READ_EARLY: Final = ("TF_", "XLA_", "CUDA_", "OMP_", "KMP_", "ONEDNN_")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m lessons_lib", description="Measure TensorFlow's memory."
+    )
+    parser.add_argument("--version", action="version", version=f"lessons_lib {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="run")
+    run = commands.add_parser(
+        "run",
+        usage="python -m lessons_lib run [-o FILE] (script.py | -m module) [arguments ...]",
+        help="run a program, record its memory, and write a report",
+        description="Run a program as Python does, record its memory, and write an HTML report.",
+    )
+    run.add_argument("-o", "--output", metavar="FILE", help="the report (NAME_memory.html)")
+    run.add_argument("-m", "--module", action="store_true", help="run a module, as python -m does")
+    run.add_argument("program", help="a script, a folder with __main__.py, or a module")
+    return parser
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Part our own arguments from the program's, which may look like ours."""
+    ours: list[str] = []
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        ours.append(word)
+        if word in ("-o", "--output") and rest:
+            ours.append(rest.pop(0))
+        elif not word.startswith("-") and (word != "run" or "run" in ours[:-1]):
+            break  # the program: all that follows is its own
+    return ours, rest
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    ours, theirs = _split(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(ours)
+    name = options.program if options.module else Path(options.program).stem
+    output = Path(options.output or f"{name or 'program'}_memory.html").absolute()
+    try:
+        run = (
+            program.module(options.program, theirs)
+            if options.module
+            else program.script(options.program, theirs)
+        )
+        _check_place(output)
+    except ValueError as problem:
+        print(f"python -m lessons_lib run: {problem}", file=sys.stderr)
+        return _UNUSABLE
+    command = shlex.join([*(["-m"] if options.module else []), options.program, *theirs])
+    return _run(run, command, output)
+
+
+def _check_place(output: Path) -> None:
+    if output.is_dir():
+        raise ValueError(f"{output} is a folder: give the name of a file with --output")
+    if not os.access(output.parent, os.W_OK):
+        raise ValueError(
+            f"the report cannot be written to {output.parent}: give another place with --output"
+        )
+
+
+def _run(program: Callable[[], None], command: str, output: Path) -> int:
+    """Run a program, write its report, and give the exit code; its failures are passed on."""
+    settings = _early_settings()
+    error: BaseException | None = None
+    recording = None
+    try:
+        with contextlib.ExitStack() as stack:
+            watch = stack.enter_context(watch_retracing())
+            opened = stack.enter_context(record(command))
+            recording = opened
+            running = set(threading.enumerate())
+            try:
+                program()
+            except BaseException as raised:  # it is passed on below, as Python would
+                error = raised
+            left = sorted(
+                thread.name
+                for thread in set(threading.enumerate()) - running
+                if not thread.daemon  # Python ends the others at once
+            )
+            if os.getpid() != runtime.home_process:
+                # A forked child came back here: the recording and the report are its parent's.
+                stack.pop_all()
+                return _pass_on(error)
+    except ProfileError as problem:
+        print(f"python -m lessons_lib run: {problem}", file=sys.stderr)
+        if recording is None:
+            return _UNUSABLE
+        return _pass_on(error) or 1
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    report = ProgramReport(
+        command=command,
+        recording=recording,
+        traces=watch,
+        outcome=_outcome(error),
+        failure="" if error is None or isinstance(error, SystemExit) else _traceback(error),
+        notes=(*_setting_notes(settings), *_thread_notes(left)),
+    )
+    said, code = _write(report, output)
+    with contextlib.suppress(Exception):
+        print(f"lessons_lib: {said}", file=sys.stderr)
+    return _pass_on(error) or code
+
+
+def _write(report: ProgramReport, output: Path) -> tuple[str, int]:
+    """Write a report; give what is to be said about it, and the exit code."""
+    peak = f"peak {format_bytes(report.recording.peak_bytes)}"
+    try:
+        write_atomically(output, report.html())
+    except OSError as problem:
+        reason = problem.strerror or problem
+        return f"{peak}; the report could not be written to {output}: {reason}", 1
+    return f"{peak}; report: {output}", 0
+
+
+def _early_settings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(_READ_EARLY)}
+
+
+def _setting_notes(before: dict[str, str]) -> Iterator[str]:
+    after = _early_settings()
+    for name in sorted(after.keys() | before.keys()):
+        if after.get(name) != before.get(name):
+            yield (
+                f"The program changed {name} after TensorFlow was loaded, which had no effect: "
+                "set it in the shell."
+            )
+
+
+def _thread_notes(names: Sequence[str]) -> Iterator[str]:
+    if names:
+        yield (
+            f"When the main program ended, threads of it were still there ({', '.join(names)}): "
+            "what they did after that is not in this report. Join them at the end of the program."
+        )
+
+
+def _own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Skip this package's and the import system's frames at the outer end of a traceback."""
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith((here, "<frozen")):
+            return trace
+        trace = trace.tb_next
+    return None
+
+
+def _traceback(error: BaseException) -> str:
+    trace = _own_frames(error.__traceback__)
+    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+
+
+def _outcome(error: BaseException | None) -> str:
+    match error:
+        case None:
+            return "The program ran to its end."
+        case SystemExit(code=None | 0):
+            return "The program ended by sys.exit, with exit code 0."
+        case SystemExit(code=int(code)):
+            return f"The program ended by sys.exit, with exit code {code}."
+        case SystemExit(code=message):
+            return f"The program ended by sys.exit, with exit code 1: {message}"
+        case KeyboardInterrupt():
+            return "The program was interrupted."
+        case _:
+            return f"The program raised {type(error).__name__}."
+
+
+def _pass_on(error: BaseException | None) -> int:
+    """End as Python would: print what it would print, and return the exit code."""
+    match error:
+        case None:
+            return 0
+        case SystemExit() | KeyboardInterrupt():
+            if isinstance(error, SystemExit):
+                return _exit_code(error.code)
+            raise error
+        case _:
+            error = error.with_traceback(_own_frames(error.__traceback__))
+            sys.excepthook(type(error), error, error.__traceback__)
+            return 1
+
+
+def _exit_code(code: object) -> int:
+    match code:
+        case None:
+            return 0
+        case int():
+            return code & 0xFF if os.name == "posix" else code
+        case _:
+            print(code, file=sys.stderr)
+            return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

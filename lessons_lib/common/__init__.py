@@ -1,0 +1,1 @@
+"""What every other package stands on: TensorFlow loaded quietly, source lines, sizes, results."""

@@ -1,0 +1,285 @@
+"""Whether two results agree: the same structure, shapes, dtypes and, within a tolerance, numbers.
+
+A result is first copied to plain NumPy arrays and Python values (`snapshot`), which keeps no
+tensor alive, and snapshots are then compared (`first_difference`).  The tolerance of a number type
+is the square root of its precision, relative to the larger of two numbers; an array's largest
+number gives a small absolute tolerance, so that sums that cancel out are not accused.
+Objects that hold no numbers (models, say) are not compared.  Nothing here records memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from lessons_lib.common.runtime import tf
+
+Array = npt.NDArray[Any]
+
+_DEEPEST: Final = 40
+#: Share of the relative tolerance that is granted absolutely, for an array's largest number.
+_CANCELLED: Final = 0.01
+# What NumPy calls these types is known to NumPy only once TensorFlow has registered them.
+_PRECISION: Final = {
+    "bfloat16": 2.0**-7,
+    "float8_e4m3b11fnuz": 2.0**-3,
+    "float8_e4m3fn": 2.0**-3,
+    "float8_e4m3fnuz": 2.0**-3,
+    "float8_e5m2": 2.0**-2,
+    "float8_e5m2fnuz": 2.0**-2,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """An array of a result, copied.
+
+    Attributes
+    ----------
+    values : NumPy array
+    dtype : str or None
+        Name of its dtype; None for a Python number, which agrees with any.
+    """
+
+    values: Array
+    dtype: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """Something in a result that holds no numbers that could be compared."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two results differ first.
+
+    Attributes
+    ----------
+    path : str
+        Where in the results, as one would write it: ``"['loss'][2]"``; empty for the whole.
+    reason : str
+        In words: what is there in the one and in the other.
+    count, size : int
+        How many numbers differ there by more than the tolerance, of how many.  0 when something
+        else than numbers differs.
+    """
+
+    path: str
+    reason: str
+    count: int = 0
+    size: int = 0
+
+    def __str__(self) -> str:
+        where = f"at result{self.path}" if self.path else "in the result"
+        many = f" ({self.count:,} of {self.size:,} numbers there differ)" if self.size > 1 else ""
+        return f"{where}: {self.reason}{many}"
+
+
+def snapshot(value: Any, depth: int = 0) -> Any:
+    """Copy a result to dicts, lists, `Leaf` and `Opaque`, which hold no tensor."""
+    match value:
+        case None | str() | bytes():
+            return value
+        case bool() | int() | float() | complex():
+            return Leaf(np.asarray(value), None)
+        case tf.RaggedTensor() | tf.SparseTensor() | tf.IndexedSlices():
+            return _composite(value)
+        case _ if depth > _DEEPEST:
+            return Opaque(type(value).__name__)
+        case Mapping():
+            return {key: snapshot(value[key], depth + 1) for key in value}
+        case np.ndarray() | np.generic():
+            return Leaf(np.array(value), str(value.dtype))
+        case _ if tf.is_tensor(value) or hasattr(value, "numpy"):
+            return _tensor(value)
+        case tuple() if hasattr(value, "_fields"):
+            return {name: snapshot(getattr(value, name), depth + 1) for name in value._fields}
+        case Sequence():
+            return [snapshot(item, depth + 1) for item in value]
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return {f.name: snapshot(getattr(value, f.name), depth + 1) for f in fields(value)}
+        case _:
+            return Opaque(type(value).__name__)
+
+
+def _composite(value: Any) -> Any:
+    match value:
+        case tf.RaggedTensor():
+            return {
+                "flat_values": snapshot(value.flat_values),
+                **{
+                    f"row_splits {i}": snapshot(splits)
+                    for i, splits in enumerate(value.nested_row_splits)
+                },
+            }
+        case tf.SparseTensor():
+            return {
+                "indices": snapshot(value.indices),
+                "values": snapshot(value.values),
+                "dense_shape": snapshot(value.dense_shape),
+            }
+        case _ if value.dense_shape is not None:
+            # Slices may repeat rows and come in any order: only their sum can be compared.
+            rows, indices = value.values.numpy(), value.indices.numpy()
+            dense = np.zeros(tuple(value.dense_shape.numpy()), rows.dtype)
+            np.add.at(dense, indices, rows)
+            return Leaf(dense, value.values.dtype.name)
+        case _:
+            return {"indices": snapshot(value.indices), "values": snapshot(value.values)}
+
+
+def _tensor(value: Any) -> Any:
+    dtype = getattr(value, "dtype", None)
+    name = getattr(dtype, "name", str(dtype))
+    try:
+        return Leaf(np.array(value.numpy()), name)
+    except Exception:  # a resource, a variant, a symbolic tensor: no numbers to be had
+        return Opaque(type(value).__name__)
+
+
+def holds_numbers(shot: Any) -> bool:
+    """Tell whether there is anything in a snapshot that can be compared."""
+    match shot:
+        case Leaf() | str() | bytes():
+            return True
+        case dict():
+            return any(map(holds_numbers, shot.values()))
+        case list():
+            return any(map(holds_numbers, shot))
+        case _:
+            return False
+
+
+def uncompared(shot: Any, path: str = "") -> list[str]:
+    """List what in a snapshot is not compared: ``"result['model'] (Sequential)"``."""
+    match shot:
+        case Opaque(kind):
+            return [f"result{path} ({kind})"]
+        case dict():
+            return [text for key in shot for text in uncompared(shot[key], f"{path}[{key!r}]")]
+        case list():
+            return [
+                text for i, item in enumerate(shot) for text in uncompared(item, f"{path}[{i}]")
+            ]
+        case _:
+            return []
+
+
+def first_difference(
+    one: Any, other: Any, *, rtol: float | None = None, path: str = ""
+) -> Difference | None:
+    """Compare two snapshots.
+
+    Parameters
+    ----------
+    one, other
+        What `snapshot` gave.
+    rtol : float, optional
+        Relative tolerance; by default that of the less precise of the two number types.
+
+    Returns
+    -------
+    Difference or None
+        The first difference in the order of the results; None where they agree.
+    """
+    match one, other:
+        case Leaf(), Leaf():
+            return _leaves(one, other, rtol, path)
+        case dict(), dict():
+            if list(one) != list(other) and set(one) != set(other):
+                return Difference(path, f"keys {_keys(one)} against {_keys(other)}")
+            pairs = [(f"{path}[{key!r}]", one[key], other[key]) for key in one]
+        case list(), list():
+            if len(one) != len(other):
+                return Difference(path, f"{len(one)} items against {len(other)}")
+            pairs = [
+                (f"{path}[{i}]", a, b) for i, (a, b) in enumerate(zip(one, other, strict=True))
+            ]
+        case Opaque(kind=a), Opaque(kind=b):
+            return None if a == b else Difference(path, f"a {a} against a {b}")
+        case _:
+            same = type(one) is type(other) and one == other
+            return None if same else Difference(path, f"{_what(one)} against {_what(other)}")
+    for place, a, b in pairs:
+        if (found := first_difference(a, b, rtol=rtol, path=place)) is not None:
+            return found
+    return None
+
+
+def _keys(shot: Mapping[Any, Any]) -> str:
+    return "[" + ", ".join(sorted(map(repr, shot))) + "]"
+
+
+def _what(shot: Any) -> str:
+    match shot:
+        case Leaf(values=values, dtype=None):
+            return f"the Python number {values[()]}"
+        case Leaf(values, dtype):
+            return f"a {dtype} array of shape {list(values.shape)}"
+        case dict():
+            return "a mapping"
+        case list():
+            return f"a sequence of {len(shot)}"
+        case Opaque(kind):
+            return f"a {kind}"
+        case None:
+            return "nothing (None)"
+        case _:
+            return repr(shot)
+
+
+def _leaves(one: Leaf, other: Leaf, rtol: float | None, path: str) -> Difference | None:
+    if one.values.shape != other.values.shape:
+        return Difference(
+            path, f"shape {list(one.values.shape)} against {list(other.values.shape)}"
+        )
+    if one.dtype is not None and other.dtype is not None and one.dtype != other.dtype:
+        return Difference(path, f"dtype {one.dtype} against {other.dtype}")
+    close, tolerance = _close(one, other, rtol)
+    wrong = np.flatnonzero(~close.reshape(-1))
+    if not len(wrong):
+        return None
+    index = np.unravel_index(wrong[0], one.values.shape) if one.values.shape else ()
+    place = f"{path}[{', '.join(map(str, index))}]" if index else path
+    a, b = one.values[index], other.values[index]
+    within = f", more than the relative tolerance of {tolerance:.2g}" if tolerance else ""
+    return Difference(
+        place, f"{_number(a)} against {_number(b)}{within}", len(wrong), one.values.size
+    )
+
+
+def _number(value: Any) -> str:
+    return repr(value.item() if hasattr(value, "item") else value)
+
+
+def precision(leaf: Leaf) -> float:
+    """Give the relative distance of neighbouring numbers in an array's type; 0 when exact."""
+    name = leaf.dtype or str(leaf.values.dtype)
+    if name in _PRECISION:
+        return _PRECISION[name]
+    if leaf.values.dtype.kind in "fc":
+        return float(np.finfo(leaf.values.dtype).eps)
+    return 0.0
+
+
+def _close(one: Leaf, other: Leaf, rtol: float | None) -> tuple[npt.NDArray[np.bool_], float]:
+    coarse = max(precision(one), precision(other))
+    if not coarse:
+        return np.asarray(one.values == other.values), 0.0
+    tolerance = coarse**0.5 if rtol is None else rtol
+    wide = np.complex128 if "c" in one.values.dtype.kind + other.values.dtype.kind else np.float64
+    a, b = one.values.astype(wide), other.values.astype(wide)
+    size = np.maximum(np.abs(a), np.abs(b))
+    finite = np.isfinite(size)
+    largest = float(size[finite].max()) if finite.any() else 0.0
+    with np.errstate(invalid="ignore"):
+        near = np.abs(a - b) <= tolerance * (size + _CANCELLED * largest)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.asarray(np.where(finite, near, same)), tolerance

@@ -1,0 +1,318 @@
+"""`Sampler`: reads every number once, after a call.
+
+It holds old objects by weak references only, and writes into arrays made beforehand, so that it
+neither grows nor keeps anything alive.  Bytes and counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import operator
+import time
+import tracemalloc
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from lessons_lib.common import system
+from lessons_lib.common.heap_baseline import Fence
+from lessons_lib.common.runtime import tf
+from lessons_lib.instruments.growth.counters import Evidence
+from lessons_lib.instruments.growth.trend import Floats, fit
+from lessons_lib.instruments.holders.object_types import (
+    Kind,
+    Kinds,
+    address_of,
+    tensor_bytes,
+    union_bytes,
+    variable_bytes,
+    variable_tensor,
+)
+
+#: name for people, unit, smallest change, smallest slope per call
+COLUMNS: Final[dict[str, tuple[str, str, float, float]]] = {
+    "tensor_bytes": ("tensor bytes", "bytes", 64, 1024),
+    "live_tensors": ("live tensors", "count", 0, 0.05),
+    "live_tensor_bytes": ("live tensors' bytes", "bytes", 0, 0),
+    "variables": ("variables", "count", 0, 0.05),
+    "variable_bytes": ("variables' bytes", "bytes", 0, 0),
+    "functions": ("tf.functions", "count", 0, 0.05),
+    "concrete_functions": ("concrete functions", "count", 0, 0.05),
+    "graphs": ("graphs", "count", 0, 0.05),
+    "orphan_graphs": ("graphs whose function is gone", "count", 0, 0.05),
+    "graph_ops": ("graph operations", "count", 0, 0.05),
+    "datasets": ("datasets and iterators", "count", 0, 0.05),
+    "table_entries": ("entries of tables and queues", "count", 0, 0.05),
+    "hidden_bytes": ("tensor bytes held outside Python", "bytes", 256, 4096),
+    "python_objects": ("Python objects", "count", 0, 0.3),
+    "python_heap": ("Python heap", "bytes", 256, 4096),
+    "numpy_bytes": ("NumPy bytes", "bytes", 0, 64),
+    "c_heap": ("C heap", "bytes", 1024, 4096),
+    "rss": ("resident set size", "bytes", 16384, 262144),
+    "rss_trimmed": ("resident set size, trimmed", "bytes", 16384, 262144),
+}
+_NUMPY_BUDGET: Final = 0.004  # seconds a reading, on average, for splitting off NumPy's share
+_JUMP: Final = 2**20
+_GAIN: Final = 3  # operations: fewer rises than that are no growth
+
+Weak = Callable[[], Any]
+
+
+class Sampler:
+    """Reads all numbers of `Evidence`.
+
+    Parameters
+    ----------
+    fence : Fence
+        Standing; what is alive when the sampler is made counts as old.
+    readings : int
+        How many times `read` will be called at most.
+    everything : list
+        All objects alive now; not kept.
+    """
+
+    def __init__(self, fence: Fence, readings: int, everything: list[object]) -> None:
+        self.kinds = Kinds()
+        self.fence = fence
+        self.rows: dict[str, Floats] = {name: np.full(readings, np.nan) for name in COLUMNS}
+        self.waiting = np.zeros(readings)  # tensor bytes that only the collector could free
+        self.count = 0
+        self._numpy_seconds = 0.0
+        self._operations: dict[int, int] = {}
+        self._old: dict[Kind, list[Weak]] = {}
+        self._old_tensors: list[tuple[Weak, tuple[int, int]]] = []
+        for kind, things in self.kinds.choose(everything, _WATCHED).items():
+            for thing in things:
+                with contextlib.suppress(TypeError):
+                    self._old.setdefault(kind, []).append(weakref.ref(thing))
+        for ref in self._old.pop(Kind.TENSOR, ()):
+            tensor = ref()
+            if tensor is not None:
+                self._old_tensors.append((ref, _extent(tensor)))
+
+    def read(self, *, numpy: bool = True) -> None:
+        """Read everything now, after collecting garbage."""
+        row, i = self.rows, self.count
+        allocated = allocator_bytes()
+        gc.collect()
+        found = self._find()
+        row["tensor_bytes"][i] = pool = allocator_bytes()
+        self.waiting[i] = allocated - pool
+        self._tensors(found)
+        row["python_objects"][i] = found.objects
+        for name, value in _functions(found.of(Kind.FUNCTION), found.of(Kind.GRAPH)).items():
+            row[name][i] = value
+        row["datasets"][i] = len(found.of(Kind.DATASET)) + len(found.of(Kind.ITERATOR))
+        row["table_entries"][i] = sum(map(_entries, found.of(Kind.TABLE)))
+        held = row["live_tensor_bytes"][i] + row["variable_bytes"][i]
+        row["hidden_bytes"][i] = pool - held
+        del found
+        if numpy and tracemalloc.is_tracing():
+            row["python_heap"][i] = tracemalloc.get_traced_memory()[0]
+            self._numpy(i)
+        heap = system.c_heap_bytes()
+        if heap is not None:
+            row["c_heap"][i] = heap - tracemalloc.get_tracemalloc_memory()
+        row["rss"][i] = _or_nan(system.resident_bytes())
+        if system.trim():
+            row["rss_trimmed"][i] = _or_nan(system.resident_bytes())
+        self.count += 1
+
+    def _find(self) -> _Found:
+        young = self.fence.young()
+        found = _Found(len(young), self.kinds.choose(young, _WATCHED))
+        for kind, refs in self._old.items():
+            alive = [thing for ref in refs if (thing := ref()) is not None]
+            found.by_kind.setdefault(kind, []).extend(alive)
+        return found
+
+    def _tensors(self, found: _Found) -> None:
+        i = self.count
+        extents = [extent for ref, extent in self._old_tensors if ref() is not None]
+        extents += map(_extent, found.of(Kind.TENSOR))
+        variables = found.of(Kind.VARIABLE)
+        self.rows["live_tensors"][i] = len(extents)
+        self.rows["live_tensor_bytes"][i] = union_bytes(extents)
+        self.rows["variables"][i] = len(variables)
+        self.rows["variable_bytes"][i] = sum(map(_variable_bytes, variables))
+
+    def _numpy(self, i: int) -> None:
+        # Splitting off NumPy's share reads every trace: not each time when there are many.
+        stride = max(1, len(self.rows["numpy_bytes"]) // 10)
+        if self._numpy_seconds > _NUMPY_BUDGET * (i + 1) and i % stride:
+            return
+        start = time.thread_time()
+        self.rows["numpy_bytes"][i] = numpy_bytes()
+        self._numpy_seconds += time.thread_time() - start
+
+    def remember_graphs(self) -> None:
+        """Note the size of each graph that is alive now, for `grown_graphs`."""
+        graphs = self._find().of(Kind.GRAPH)
+        self._operations = {id(graph): operations_of(graph) for graph in graphs}
+
+    def grown_graphs(self) -> list[Any]:
+        """List living graphs that gained operations since `remember_graphs`, most first."""
+        gained = [
+            (operations_of(graph) - self._operations[id(graph)], graph)
+            for graph in self._find().of(Kind.GRAPH)
+            if id(graph) in self._operations
+        ]
+        grown = [(gain, graph) for gain, graph in gained if gain >= _GAIN]
+        grown.sort(key=operator.itemgetter(0), reverse=True)
+        return [graph for _, graph in grown]
+
+    def living(self, *kinds: Kind) -> list[Any]:
+        """List the objects of some kinds that are alive now."""
+        found = self._find()
+        return [thing for kind in kinds for thing in found.of(kind)]
+
+    def evidence(self, warmup: int) -> Evidence:
+        """Fit every series; the first `warmup` + 1 readings come before the measured calls."""
+        series = {}
+        for name, (label, unit, least, floor) in COLUMNS.items():
+            values = self.rows[name][: self.count]
+            if name == "c_heap":
+                values = without_jumps(values)
+            series[name] = fit(
+                label, unit, values[warmup + 1 :], values[: warmup + 1], least=least, floor=floor
+            )
+        return Evidence(**series)
+
+
+_WATCHED: Final = frozenset(
+    {
+        Kind.TENSOR,
+        Kind.VARIABLE,
+        Kind.FUNCTION,
+        Kind.GRAPH,
+        Kind.DATASET,
+        Kind.ITERATOR,
+        Kind.TABLE,
+    }
+)
+
+
+class _Found:
+    """What is alive at one reading; dropped at its end."""
+
+    def __init__(self, objects: int, by_kind: dict[Kind, list[Any]]) -> None:
+        self.objects = objects
+        self.by_kind = by_kind
+
+    def of(self, kind: Kind) -> list[Any]:
+        return self.by_kind.get(kind, [])
+
+
+def _or_nan(value: int | None) -> float:
+    return float("nan") if value is None else value
+
+
+def allocator_bytes() -> float:
+    """Read the bytes that TensorFlow's CPU allocator has handed out; NaN when it does not tell."""
+    try:
+        return float(tf.config.experimental.get_memory_info("CPU:0")["current"])
+    except (ValueError, KeyError, RuntimeError):
+        return float("nan")
+
+
+def numpy_bytes() -> int:
+    """Sum what tracemalloc sees in NumPy's domain."""
+    domain = np.lib.tracemalloc_domain
+    # The raw tuples (domain, size, ...): making an object of each takes ten times as long.
+    traces: Any = tracemalloc.take_snapshot().traces
+    return sum(trace[1] for trace in traces._traces if trace[0] == domain)
+
+
+def _extent(tensor: Any) -> tuple[int, int]:
+    """Give where a tensor's bytes lie and how many; unknown places get one of their own."""
+    nbytes = tensor_bytes(tensor)
+    address = address_of(tensor) if nbytes else None
+    return (-id(tensor) if address is None else address, nbytes)
+
+
+def _variable_bytes(variable: Any) -> int:
+    known = None
+    with contextlib.suppress(Exception):
+        known = variable_bytes(variable)
+    if known is None:
+        value = variable_tensor(variable)
+        known = 0 if value is None else tensor_bytes(value)
+    return known
+
+
+def _entries(table: Any) -> float:
+    try:
+        with tf.init_scope():
+            return float(table.size()) if tf.executing_eagerly() else 0.0
+    except Exception:  # closed, uninitialised, or of a graph
+        return 0.0
+
+
+def _functions(functions: Iterable[Any], graphs: Iterable[Any]) -> dict[str, int]:
+    concrete, owned = 0, set()
+    count = 0
+    for function in functions:
+        count += 1
+        for trace in concrete_functions(function):
+            concrete += 1
+            owned.add(id(trace.graph))
+    alive = list(graphs)
+    return {
+        "functions": count,
+        "concrete_functions": concrete,
+        "graphs": len(alive),
+        "orphan_graphs": sum(is_orphan(graph, owned) for graph in alive),
+        "graph_ops": sum(map(operations_of, alive)),
+    }
+
+
+def concrete_functions(function: Any) -> list[Any]:
+    """List the traces that a ``tf.function`` holds."""
+    try:
+        return list(function._list_all_concrete_functions())
+    except Exception:  # a private method, which may go or fail in the middle of a first call
+        return []
+
+
+def operations_of(graph: Any) -> int:
+    """Count a graph's operations without listing them."""
+    count = getattr(graph, "num_operations", None)
+    try:
+        return int(count()) if callable(count) else len(graph.get_operations())
+    except Exception:  # a graph that is being built by another thread
+        return 0
+
+
+def is_orphan(graph: Any, owned: set[int]) -> bool:
+    """Tell whether a function's graph belongs to no living function.
+
+    Graphs of branches and loops belong to the graph around them; the forward and backward passes
+    that TensorFlow derives from a trace belong to that trace.
+    """
+    if not hasattr(graph, "captures"):  # a plain tf.Graph never had a function
+        return False
+    name = str(getattr(graph, "name", ""))
+    if name.startswith(("__backward_", "__forward_", "__inference_backward")):
+        return False
+    outermost, seen = graph, 0
+    while seen < 64:
+        outer = getattr(outermost, "_weak_outer_graph", lambda: None)()
+        if outer is None or not hasattr(outer, "captures"):
+            break
+        outermost, seen = outer, seen + 1
+    return id(outermost) not in owned and id(graph) not in owned
+
+
+def without_jumps(values: Floats) -> Floats:
+    """Take out single large jumps: a pool that is extended by a whole region at once."""
+    change = np.diff(values)
+    usual = np.abs(change[np.isfinite(change)])
+    if not len(usual):
+        return values
+    middle = float(np.median(change[np.isfinite(change)]))
+    limit = max(_JUMP, 8 * float(np.median(usual)))
+    change = np.where(np.abs(change) > limit, middle, change)
+    return np.concatenate((values[:1], values[0] + np.cumsum(change)))

@@ -1,0 +1,1 @@
+"""Who holds an object: used by `growth` and `live_tensors`."""

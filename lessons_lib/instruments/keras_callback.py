@@ -1,0 +1,290 @@
+"""`MemoryCallback`: the memory of each batch and epoch while a Keras model is fitted.
+
+A recording runs only while Keras runs a step, inside a wrapper of the model's step function that
+puts the function back before it is called; so nothing stays on when ``fit`` raises, whoever raises.
+Per batch it gives the peak and what was kept (bytes, over the batch's start); in the logs, and so
+in the progress bar and the history, they are in MiB.  What happens between batches (other
+callbacks, NumPy, making a dataset) is not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from lessons_lib.common.results import Result, draw, html_table, summary_html
+from lessons_lib.common.runtime import require_home_process, tf
+from lessons_lib.common.units import MIB, counted, format_bytes
+from lessons_lib.recording.recorder import record
+from lessons_lib.recording.recording import Recording
+
+PEAK: Final = "peak_mib"
+KEPT: Final = "kept_mib"
+_STEPS: Final = {"train": "train_function", "validation": "test_function"}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMemory:
+    """One batch (or as many as Keras runs at once).
+
+    Attributes
+    ----------
+    epoch, batch : int
+        Numbers from 0, as Keras counts.
+    phase : str
+        ``"train"`` or ``"validation"``.
+    peak_bytes, kept_bytes : int
+        Highest growth, and growth at the end, over the batch's start.  What is kept can be
+        negative: results of the batch before are dropped.
+    seconds : float
+        Time of the step.
+    """
+
+    epoch: int
+    batch: int
+    phase: str
+    peak_bytes: int
+    kept_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, repr=False)
+class FitMemory(Result):
+    """The memory of a training run, batch by batch.
+
+    Attributes
+    ----------
+    batches : tuple of BatchMemory
+        In the order in which they ran.
+    recording : Recording
+        Of the batch with the highest peak.
+    notes : tuple of str
+        What a reader must know, in sentences.
+    """
+
+    batches: tuple[BatchMemory, ...]
+    recording: Recording
+    notes: tuple[str, ...] = ()
+
+    @property
+    def peak_bytes(self) -> int:
+        """Highest peak of all batches."""
+        return max((batch.peak_bytes for batch in self.batches), default=0)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What all batches together kept."""
+        return sum(batch.kept_bytes for batch in self.batches)
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs were begun."""
+        return len({batch.epoch for batch in self.batches})
+
+    def epoch(self, number: int, phase: str = "train") -> tuple[BatchMemory, ...]:
+        """Give the batches of an epoch (from 0)."""
+        return tuple(b for b in self.batches if b.epoch == number and b.phase == phase)
+
+    def __repr__(self) -> str:
+        return (
+            f"<FitMemory: {len(self.batches)} batches in {counted(self.epochs, 'epoch')}, "
+            f"peak {format_bytes(self.peak_bytes)}, kept {format_bytes(self.kept_bytes)}>"
+        )
+
+
+@summary_html.register
+def _(result: FitMemory) -> str:
+    rows = []
+    for number in sorted({batch.epoch for batch in result.batches}):
+        for phase in _STEPS:
+            if batches := result.epoch(number, phase):
+                rows.append(
+                    (
+                        number + 1,
+                        phase,
+                        len(batches),
+                        format_bytes(max(b.peak_bytes for b in batches)),
+                        format_bytes(sum(b.kept_bytes for b in batches)),
+                        f"≈ {sum(b.seconds for b in batches) * 1e3:.3g} ms",
+                    )
+                )
+    headers = ("epoch", "phase", "batches", "highest peak", "kept", "time of the steps")
+    table = html_table(headers, rows, align="rlrrrr")
+    notes = html_table(("note",), [(note,) for note in result.notes]) if result.notes else ""
+    return table + notes
+
+
+@dataclass(slots=True)
+class _Log:
+    """What a callback has seen so far."""
+
+    batches: list[BatchMemory] = field(default_factory=list)
+    recording: Recording | None = None
+    epoch: int = 0
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def add(self, phase: str, batch: int, recording: Recording) -> None:
+        self.batches.append(
+            BatchMemory(
+                self.epoch,
+                batch,
+                phase,
+                recording.peak_bytes,
+                recording.kept_bytes,
+                recording.seconds,
+            )
+        )
+        if self.recording is None or recording.peak_bytes > self.recording.peak_bytes:
+            self.recording = recording
+        self.notes.update(dict.fromkeys(recording.notes))
+
+
+class MemoryCallback:
+    """Watch the memory of each batch of a Keras model's ``fit`` (or ``evaluate``).
+
+    Every batch's logs get ``peak_mib`` and ``kept_mib``; an epoch's get its highest peak and the
+    sum of what its batches kept, and with validation data ``val_peak_mib`` and ``val_kept_mib``.
+
+    Attributes
+    ----------
+    result : FitMemory
+        What was measured so far, of the latest ``fit``.
+
+    Raises
+    ------
+    RuntimeError
+        When ``fit`` begins, if Keras does not run on TensorFlow.
+    lessons_lib.ProfileError
+        At the first batch, if TensorFlow's profiler is used by something else.
+
+    Examples
+    --------
+    >>> memory = MemoryCallback()
+    >>> model.fit(x, y, callbacks=[memory])
+    >>> memory.plot()
+    """
+
+    _keras_class: ClassVar[Any]
+
+    # Keras wants its callbacks to be instances of its own class, and importing Keras takes long:
+    # so an instance is made of a class that derives from both, when the first one is made.
+    def __new__(cls, *args: Any, **kwargs: Any) -> MemoryCallback:
+        """Make an instance that is a Keras callback, too."""
+        return object.__new__(_keras_class(cls))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._log = _Log()
+
+    def __repr__(self) -> str:
+        return f"<MemoryCallback: {self.result!r}>"
+
+    @property
+    def result(self) -> FitMemory:
+        """What was measured so far."""
+        return FitMemory(
+            tuple(self._log.batches), self._log.recording or Recording(), tuple(self._log.notes)
+        )
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw peak and kept bytes, batch by batch; see `FitMemory.plot`."""
+        return draw(self.result, ax, **options)
+
+    def _repr_html_(self) -> str:
+        return summary_html(self.result)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Begin anew."""
+        require_home_process()
+        model = self._fitted()
+        backend = tf.keras.config.backend() if hasattr(tf.keras, "config") else "tensorflow"
+        if backend != "tensorflow":
+            raise RuntimeError(
+                f"Keras runs on {backend} here, and MemoryCallback measures TensorFlow: "
+                "set KERAS_BACKEND=tensorflow before Keras is imported"
+            )
+        self._log = _Log()
+        if getattr(model, "jit_compile", False) is True:
+            self._log.notes["XLA compiled the step: it is one operation, on no line."] = None
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Note which epoch it is."""
+        self._log.epoch = epoch
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Record the step that is about to run."""
+        self._watch("train", batch)
+
+    def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Record the step that is about to run."""
+        self._watch("validation", batch)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Add the figures to the batch's logs."""
+        self._tell(logs, self._log.batches[-1:] if self._ran("train") else [])
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Add the figures to the batch's logs."""
+        self._tell(logs, self._log.batches[-1:] if self._ran("validation") else [])
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Add the figures to the epoch's logs."""
+        here = [batch for batch in self._log.batches if batch.epoch == epoch]
+        self._tell(logs, [batch for batch in here if batch.phase == "train"])
+        self._tell(logs, [batch for batch in here if batch.phase == "validation"], "val_")
+
+    def _fitted(self) -> Any:
+        # Keras keeps the model itself in one place or another, by version.
+        return getattr(self, "model", None)
+
+    def _ran(self, phase: str) -> bool:
+        return bool(self._log.batches) and self._log.batches[-1].phase == phase
+
+    @staticmethod
+    def _tell(logs: Any, batches: list[BatchMemory], prefix: str = "") -> None:
+        if isinstance(logs, dict) and batches:
+            logs[prefix + PEAK] = max(batch.peak_bytes for batch in batches) / MIB
+            logs[prefix + KEPT] = sum(batch.kept_bytes for batch in batches) / MIB
+
+    def _watch(self, phase: str, batch: int) -> None:
+        model, name = self._fitted(), _STEPS[phase]
+        step = getattr(model, name, None)
+        if step is None:
+            return
+        while isinstance(step, _RecordedOnce):  # left over, because the batch never ran
+            step = step.step
+        setattr(model, name, _RecordedOnce(model, name, step, self._log, phase, batch))
+
+
+class _RecordedOnce:
+    """A model's step function that records one call, and is replaced by the original first."""
+
+    def __init__(
+        self, model: Any, name: str, step: Callable[..., Any], log: _Log, phase: str, batch: int
+    ) -> None:
+        self.step = step
+        self._model = model
+        self._name = name
+        self._log = log
+        self._phase = phase
+        self._batch = batch
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        setattr(self._model, self._name, self.step)
+        label = f"{self._phase} batch {self._batch} of epoch {self._log.epoch + 1}"
+        with record(label) as recording:
+            result = self.step(*args, **kwargs)
+        self._log.add(self._phase, self._batch, recording)
+        return result
+
+
+def _keras_class(cls: type[MemoryCallback]) -> type[MemoryCallback]:
+    base = tf.keras.callbacks.Callback
+    if issubclass(cls, base):
+        return cls
+    if "_keras_class" not in vars(cls):
+        names = {"__module__": cls.__module__, "__doc__": cls.__doc__}
+        cls._keras_class = type(cls.__name__, (cls, base), names)
+    derived: type[MemoryCallback] = vars(cls)["_keras_class"]
+    return derived

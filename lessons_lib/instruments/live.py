@@ -1,0 +1,304 @@
+"""`live_tensors`: which tensors and variables are alive now, how many bytes, and who holds them.
+
+Bytes are those of the tensors' own elements; a buffer that several tensors share counts once.
+Looking makes no copy and keeps nothing alive.  Not seen: tensors that only C++ code holds (a
+dataset's buffers, constants of graphs, optimizer state of a saved model) and tensors on other
+devices' memory are listed with their size, but shared buffers can't be told there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import tracemalloc
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lessons_lib.common import runtime
+from lessons_lib.common.arguments import check_count
+from lessons_lib.common.results import Result, html_table, summary_html
+from lessons_lib.common.source import Line
+from lessons_lib.common.units import format_bytes
+from lessons_lib.instruments.holders.creation_lines import made_at
+from lessons_lib.instruments.holders.object_types import (
+    Kind,
+    Kinds,
+    address_of,
+    tensor_bytes,
+    union_bytes,
+    variable_bytes,
+    variable_tensor,
+)
+from lessons_lib.instruments.holders.reference_paths import type_name
+from lessons_lib.instruments.holders.search import who_holds
+from lessons_lib.recording.recording import Recording
+
+_NAMED: Final = 400
+_ROWS: Final = 16
+_SECONDS: Final = 10.0
+_WANTED: Final = frozenset({Kind.TENSOR, Kind.VARIABLE})
+
+
+@dataclass(frozen=True)
+class LiveTensor:
+    """One tensor or variable that is alive.
+
+    Attributes
+    ----------
+    what : str
+        ``"tf.Tensor"`` or ``"tf.Variable"``.
+    name : str
+        A variable's name; empty for tensors.
+    shape : tuple of int or None
+    dtype : str
+    nbytes : int
+        Bytes of its own elements.
+    shared : bool
+        Whether these bytes belong to a buffer that is counted with an earlier row.
+    line : Line or None
+        The line that made it, where a recording or tracemalloc saw that.
+    chain : tuple of str
+        Who holds it, from a name in the program down to itself; empty when not searched, and
+        only its type when nothing in Python holds it.
+    """
+
+    what: str
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: str
+    nbytes: int
+    shared: bool
+    line: Line | None
+    chain: tuple[str, ...]
+
+    @property
+    def holder(self) -> str:
+        """The chain as one text: ``history (list) → tf.Tensor``."""
+        return " → ".join(self.chain)
+
+    def __repr__(self) -> str:
+        shape = "" if self.shape is None else f" {list(self.shape)}"
+        where = f": {self.holder}" if self.chain else ""
+        return f"<{self.what}{shape} {self.dtype} {format_bytes(self.nbytes)}{where}>"
+
+
+@dataclass(frozen=True)
+class HeldAlike:
+    """Tensors or variables of one shape that the same holder holds.
+
+    Attributes
+    ----------
+    what, holder : str
+    shape : tuple of int or None
+    dtype : str
+    count : int
+    nbytes : int
+        Bytes of all of them; buffers that are counted elsewhere left out.
+    line : Line or None
+    """
+
+    what: str
+    holder: str
+    shape: tuple[int, ...] | None
+    dtype: str
+    count: int
+    nbytes: int
+    line: Line | None
+
+    def __str__(self) -> str:
+        times = f"{self.count} × " if self.count > 1 else ""
+        shape = "" if self.shape is None else f" {list(self.shape)}"
+        return f"{times}{self.holder or self.what}{shape}"
+
+
+@dataclass(frozen=True, repr=False)
+class LiveTensors(Result):
+    """All tensors and variables that are alive, largest first.
+
+    Attributes
+    ----------
+    rows : tuple of LiveTensor
+    nbytes : int
+        Bytes of all of them, shared buffers once.
+    """
+
+    rows: tuple[LiveTensor, ...]
+    nbytes: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def tensors(self) -> tuple[LiveTensor, ...]:
+        """The eager tensors alone."""
+        return tuple(row for row in self.rows if row.what == "tf.Tensor")
+
+    @property
+    def variables(self) -> tuple[LiveTensor, ...]:
+        """The variables alone."""
+        return tuple(row for row in self.rows if row.what != "tf.Tensor")
+
+    def by_holder(self) -> tuple[HeldAlike, ...]:
+        """Put together what is held alike, most bytes first."""
+        groups: dict[tuple[Any, ...], list[LiveTensor]] = {}
+        for row in self.rows:
+            key = (row.what, row.holder or row.name, row.shape, row.dtype, row.line)
+            groups.setdefault(key, []).append(row)
+        found = [
+            HeldAlike(
+                what=key[0],
+                holder=key[1],
+                shape=key[2],
+                dtype=key[3],
+                count=len(rows),
+                nbytes=sum(row.nbytes for row in rows if not row.shared),
+                line=key[4],
+            )
+            for key, rows in groups.items()
+        ]
+        return tuple(sorted(found, key=lambda group: (-group.nbytes, str(group))))
+
+    def __repr__(self) -> str:
+        return (
+            f"<{_counted(len(self.tensors), 'tensor')} and "
+            f"{_counted(len(self.variables), 'variable')} alive, {format_bytes(self.nbytes)}>"
+        )
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+@summary_html.register
+def _(result: LiveTensors) -> str:
+    groups = result.by_holder()
+    rows = [
+        (group.holder, group.count, "" if group.shape is None else list(group.shape), group.dtype,
+         format_bytes(group.nbytes), "" if group.line is None else group.line.described)
+        for group in groups[:_ROWS]
+    ]  # fmt: skip
+    if rest := groups[_ROWS:]:
+        size = format_bytes(sum(group.nbytes for group in rest))
+        rows.append((f"… {len(rest)} more", sum(group.count for group in rest), "", "", size, ""))
+    headers = ("held by", "how many", "shape", "type", "bytes, shared once", "made at")
+    return html_table(headers, rows, caption=repr(result)[1:-1], align="lrllrl")
+
+
+def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> LiveTensors:
+    """List the eager tensors and variables that are alive now.
+
+    Parameters
+    ----------
+    recording : Recording, optional
+        Where to look up the lines that made them.  A line is given only when the recording leaves
+        no doubt: all buffers of that shape and type that it kept come from one line.
+    names : int
+        For how many of the largest the holders are searched.
+
+    Returns
+    -------
+    LiveTensors
+
+    Raises
+    ------
+    TypeError
+        If `recording` is not a `Recording`, or `names` not a whole number.
+    RuntimeError
+        In a process that was forked after TensorFlow was loaded.
+
+    Notes
+    -----
+    Not seen: tensors that only C++ code holds, such as a dataset's buffers or the constants of
+    graphs.
+
+    Examples
+    --------
+    >>> history = [tf.ones([512, 512])]
+    >>> ll.live_tensors()
+    <1 tensor and 0 variables alive, 1 MiB>
+    """
+    runtime.require_home_process()
+    if recording is not None and not isinstance(recording, Recording):
+        raise TypeError(
+            f"recording is {recording!r}: give the Recording from a finished `with ll.record()` "
+            "block, or nothing"
+        )
+    names = check_count(names, "names", 0)
+    kinds = Kinds()
+    gc.collect()
+    things: list[Any] = []
+    for found in kinds.choose(gc.get_objects(), _WANTED).values():
+        things += found
+    found = []
+    extents = [_extent(thing, kinds.of(thing)) for thing in things]
+    order = sorted(range(len(things)), key=lambda i: (-extents[i][1], extents[i][0]))
+    largest = [things[i] for i in order[:names]]
+    chains = who_holds(largest, kinds, ignore=[things], seconds=_SECONDS)
+    lines = {} if recording is None else _kept_lines(recording)
+    rows, covered = [], _Covered()
+    for i in order:
+        thing = things[i]
+        is_tensor = kinds.of(thing) is Kind.TENSOR
+        shape, dtype = _shape(thing), thing.dtype.name
+        rows.append(
+            LiveTensor(
+                what="tf.Tensor" if is_tensor else type_name(thing),
+                name="" if is_tensor else str(getattr(thing, "name", "")),
+                shape=shape,
+                dtype=dtype,
+                nbytes=extents[i][1],
+                shared=covered.add(*extents[i]),
+                line=_line(thing) or lines.get((shape, dtype)),
+                chain=chains.get(id(thing), ()),
+            )
+        )
+    return LiveTensors(tuple(rows), union_bytes(extents))
+
+
+class _Covered:
+    """Which addresses were seen; finds out whether another lies inside them."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[int, int]] = []
+
+    def add(self, address: int, nbytes: int) -> bool:
+        if address < 0 or not nbytes:
+            return False
+        inside = any(a <= address and address + nbytes <= a + n for a, n in self._seen)
+        if not inside:
+            self._seen.append((address, nbytes))
+        return inside
+
+
+def _extent(thing: Any, kind: Kind) -> tuple[int, int]:
+    if kind is Kind.VARIABLE:
+        value = variable_tensor(thing)
+        if value is None:
+            with contextlib.suppress(Exception):
+                return -id(thing), variable_bytes(thing) or 0
+            return -id(thing), 0
+        address = address_of(value)
+        return (-id(thing) if address is None else address), tensor_bytes(value)
+    address = address_of(thing)
+    return (-id(thing) if address is None else address), tensor_bytes(thing)
+
+
+def _shape(thing: Any) -> tuple[int, ...] | None:
+    return tuple(thing.shape.as_list()) if thing.shape.is_fully_defined() else None
+
+
+def _line(thing: Any) -> Line | None:
+    return made_at(thing) if tracemalloc.is_tracing() else None
+
+
+def _kept_lines(recording: Recording) -> dict[tuple[tuple[int, ...] | None, str], Line]:
+    """Give the line for each shape and type of which all kept buffers come from one line."""
+    lines: dict[tuple[tuple[int, ...] | None, str], set[Line | None]] = {}
+    for buffer in recording.buffers:
+        if buffer.freed_at is None and buffer.shape is not None and buffer.dtype is not None:
+            lines.setdefault((buffer.shape, buffer.dtype), set()).add(buffer.line)
+    return {
+        key: line
+        for key, found in lines.items()
+        if len(found) == 1 and (line := next(iter(found))) is not None
+    }

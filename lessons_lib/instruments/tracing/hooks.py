@@ -1,0 +1,287 @@
+"""Notice every trace: a light hook at the place where TensorFlow makes concrete functions.
+
+While an instrument listens, TensorFlow's function-making function is replaced by one that calls it
+and tells the listeners; while a listener wants call times, so is the method that runs a
+``tf.function``.  The originals are put back when the last listener leaves.  Nothing that is
+computed changes, and what the listeners cost is taken out of the seconds they are told.
+
+This module holds the package's knowledge of traces that were seen: `sightings`, by concrete
+function, held weakly, so it keeps nothing alive.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+from tensorflow.python.eager.polymorphic_function import (
+    function_context,
+    polymorphic_function,
+    tracing_compilation,
+)
+from tensorflow.python.util import tf_stack
+
+from lessons_lib.common.runtime import require_home_process, tf
+from lessons_lib.common.source import Line, is_user_file, line_of, user_line_of_frame
+from lessons_lib.instruments.tracing.reasons import Key, surroundings_of
+from lessons_lib.instruments.tracing.signatures import signature_of
+
+
+@dataclass(slots=True)
+class Sighting:
+    """What was seen of one trace while it was made.
+
+    Attributes
+    ----------
+    key : Key
+        Its arguments, described while they were alive, and its surroundings.
+    line : Line or None
+        The user's line that called for it.
+    trace_seconds : float
+        Time to trace it, traces of inner functions included.
+    first_call_seconds : float or None
+        Time of the call that made it: tracing and first run.  None when the call was not watched,
+        or ran nothing (``get_concrete_function``, a call from within another trace).
+    """
+
+    key: Key
+    line: Line | None
+    trace_seconds: float
+    first_call_seconds: float | None = None
+
+
+class Listener(Protocol):
+    """What an instrument must offer to be told of traces."""
+
+    def made(self, concrete: Any, options: Any, sighting: Sighting) -> None:
+        """Be told of a new concrete function, before TensorFlow stores it."""
+
+
+#: What was seen of each living concrete function.
+sightings: Final[weakref.WeakKeyDictionary[Any, Sighting]] = weakref.WeakKeyDictionary()
+
+
+@dataclass(slots=True)
+class _CallFrame:
+    """A running call of a ``tf.function`` in one thread."""
+
+    owner: Any
+    latest: Sighting | None = None
+
+
+class _Thread(threading.local):
+    """What the hook knows about the thread it runs in."""
+
+    def __init__(self) -> None:
+        self.calls: list[_CallFrame] = []
+        self.spent = 0.0
+        self.hidden = 0
+
+
+class _Patch:
+    """A function of TensorFlow's that can be replaced by a wrapper, and put back."""
+
+    def __init__(self, holder: Any, name: str, wrapper: Callable[..., Any]) -> None:
+        self.holder = holder
+        self.name = name
+        self.wrapper = wrapper
+        self.original: Callable[..., Any] = getattr(holder, name)
+        self.covered_by: Any = None
+
+    def install(self) -> None:
+        present = getattr(self.holder, self.name)
+        # Somebody who wrapped our wrapper still calls it; it must not be entered twice.
+        if present is self.wrapper or (self.covered_by is not None and present is self.covered_by):
+            return
+        self.original = present
+        self.covered_by = None
+        setattr(self.holder, self.name, self.wrapper)
+
+    def remove(self) -> None:
+        present = getattr(self.holder, self.name)
+        if present is self.wrapper:
+            setattr(self.holder, self.name, self.original)
+        elif present is not self.original:
+            self.covered_by = present  # without listeners our wrapper only passes calls on
+
+
+@dataclass(slots=True)
+class _Hook:
+    """The listeners, and the wrappers that serve them."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    listeners: tuple[Listener, ...] = ()
+    timing: int = 0
+    thread: _Thread = field(default_factory=_Thread)
+    creating: _Patch = field(init=False)
+    calling: _Patch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.creating = _Patch(tracing_compilation, "_create_concrete_function", _creating)
+        self.calling = _Patch(polymorphic_function.Function, "_call", _calling)
+
+    def enter(self, listener: Listener, *, timing: bool) -> None:
+        require_home_process()
+        with self.lock:
+            self.creating.install()
+            if timing:
+                self.calling.install()
+            self.timing += timing
+            self.listeners = (*self.listeners, listener)
+
+    def leave(self, listener: Listener, *, timing: bool) -> None:
+        with self.lock:
+            kept = list(self.listeners)
+            del kept[max(i for i, other in enumerate(kept) if other is listener)]
+            self.listeners = tuple(kept)
+            self.timing -= timing
+            if not self.timing:
+                self.calling.remove()
+            if not self.listeners:
+                self.creating.remove()
+
+
+def _creating(*args: Any, **kwargs: Any) -> Any:
+    """Stand in for TensorFlow's ``_create_concrete_function``."""
+    __tracebackhide__ = True  # the user's errors show no frame of ours in IPython and pytest
+    thread = _hook.thread
+    if not _hook.listeners or thread.hidden:
+        return _hook.creating.original(*args, **kwargs)
+    began = time.perf_counter()
+    options = kwargs["tracing_options"] if "tracing_options" in kwargs else args[-1]
+    line = calling_line()
+    surroundings = surroundings_of(_context(options))
+    thread.spent += time.perf_counter() - began
+
+    spent, began = thread.spent, time.perf_counter()
+    concrete = _hook.creating.original(*args, **kwargs)
+    ended = time.perf_counter()
+    seconds = ended - began - (thread.spent - spent)
+
+    sighting = Sighting(
+        Key(signature_of(concrete.function_type), surroundings), line, max(0.0, seconds)
+    )
+    sightings[concrete] = sighting
+    for call in reversed(thread.calls):
+        if call.owner is options.polymorphic_type:
+            call.latest = sighting
+            break
+    for listener in _hook.listeners:
+        listener.made(concrete, options, sighting)
+    thread.spent += time.perf_counter() - ended
+    return concrete
+
+
+def _calling(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Stand in for ``Function._call``."""
+    __tracebackhide__ = True
+    thread = _hook.thread
+    if not _hook.timing or thread.hidden:
+        return _hook.calling.original(function, *args, **kwargs)
+    call = _CallFrame(function.function_type)
+    thread.calls.append(call)
+    spent, began = thread.spent, time.perf_counter()
+    try:
+        return _hook.calling.original(function, *args, **kwargs)
+    finally:
+        seconds = time.perf_counter() - began - (thread.spent - spent)
+        thread.calls.pop()
+        if call.latest is not None and tf.executing_eagerly():
+            call.latest.first_call_seconds = max(0.0, seconds)
+
+
+def _context(options: Any) -> Any:
+    return function_context.make_function_context(options.scope_type)
+
+
+def calling_line() -> Line | None:
+    """Give the innermost line of the user's own code that is running now.
+
+    TensorFlow's own stack is read first: it shows the user's lines where AutoGraph runs code that
+    it generated from them.
+    """
+    for frame in reversed(list(tf_stack.extract_stack())):
+        if is_user_file(frame.filename):
+            return line_of(frame.filename, frame.lineno)
+    return user_line_of_frame(sys._getframe(1))
+
+
+_hook: Final = _Hook()
+
+
+@contextmanager
+def listening(listener: Listener, *, timing: bool) -> Iterator[None]:
+    """Tell a listener of every trace in a block, whatever thread makes it.
+
+    Parameters
+    ----------
+    listener : Listener
+    timing : bool
+        Whether calls of functions are timed too; costs about a microsecond a call.
+    """
+    _hook.enter(listener, timing=timing)
+    try:
+        yield
+    finally:
+        _hook.leave(listener, timing=timing)
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Hide the traces that this thread makes in a block from every instrument.
+
+    For functions that an instrument itself needs.
+    """
+    _hook.thread.hidden += 1
+    try:
+        yield
+    finally:
+        _hook.thread.hidden -= 1
+
+
+class TraceCounter:
+    """Counts the traces made in a block, whatever function or thread makes them.
+
+    Entering and leaving cost a few microseconds, so every measured call can be wrapped.  Each
+    counter is good for any number of blocks, one after the other; it counts on.
+
+    Attributes
+    ----------
+    count : int
+        Concrete functions made so far.
+
+    Examples
+    --------
+    >>> with TraceCounter() as traces:
+    ...     step(x)
+    >>> traces.count
+    """
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> Self:
+        _hook.enter(self, timing=False)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _hook.leave(self, timing=False)
+
+    def made(self, concrete: Any, options: Any, sighting: Sighting) -> None:
+        """Count one trace (called by the hook)."""
+        with _hook.lock:
+            self.count += 1

@@ -1,0 +1,310 @@
+"""`watch_retracing`: the traces that a block of code makes, of whatever function.
+
+Every trace is described while it is made, so a function may be gone when the block ends.  The
+functions of libraries are included: Keras' training step, the functions of a ``tf.data`` pipeline.
+Nothing of the user's is kept alive.  Seconds leave out what the watching itself costs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lessons_lib.common.results import Result
+from lessons_lib.common.source import Line
+from lessons_lib.common.units import format_bytes
+from lessons_lib.instruments.tracing.graph_contents import Contents, contents_of
+from lessons_lib.instruments.tracing.hooks import Sighting, listening, sightings
+from lessons_lib.instruments.tracing.reasons import Key, Reason, TraceCause, reason_for
+from lessons_lib.instruments.tracing.resolve import (
+    cached,
+    code_of,
+    definition_line,
+    key_of,
+    name_of,
+    outside_names,
+    unwrapped,
+)
+from lessons_lib.instruments.tracing.trace_report import Trace, TraceReport, advise, make_trace
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRow:
+    """One new trace of a watched block.
+
+    Attributes
+    ----------
+    function : str
+        The traced function's name.
+    trace : Trace
+        Its entry.
+    """
+
+    function: str
+    trace: Trace
+
+    @property
+    def reason(self) -> Reason:
+        """Why it was needed."""
+        return self.trace.reason
+
+    @property
+    def line(self) -> Line | None:
+        """The user's line whose call made it."""
+        return self.trace.line
+
+    @property
+    def seconds(self) -> float | None:
+        """Time of the call that made it, or of the tracing alone when that call ran nothing."""
+        first = self.trace.first_call_seconds
+        return self.trace.trace_seconds if first is None else first
+
+
+@dataclass(frozen=True, repr=False)
+class RetracingWatch(Result):
+    """What was traced in a block; complete once the block has ended.
+
+    Attributes
+    ----------
+    reports : tuple of TraceReport
+        One for each function that was traced, in the order of their first new trace.
+    rows : tuple of TraceRow
+        All new traces in the order in which they were finished.
+    seconds : float
+        Duration of the block.
+    finished : bool
+        False within the block.
+    notes : tuple of str
+        What could not be seen.
+    """
+
+    reports: tuple[TraceReport, ...] = ()
+    rows: tuple[TraceRow, ...] = ()
+    seconds: float = 0.0
+    finished: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def new_traces(self) -> int:
+        """How many traces the block made."""
+        return len(self.rows)
+
+    @property
+    def retraces(self) -> int:
+        """How many of them an earlier trace of the same function might have served."""
+        once = (TraceCause.FIRST, TraceCause.VARIABLES)
+        return sum(row.trace.cause not in once for row in self.rows)
+
+    @property
+    def graph_bytes(self) -> int:
+        """Bytes of the new traces' graphs; inner functions count in their callers' as well."""
+        return sum(report.graph_bytes for report in self.reports)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What to change, a sentence a function, for those where something should be."""
+        sentences = (f"{r.name}: {r.advice}" for r in self.reports if r.advice)
+        return tuple(dict.fromkeys(sentences))
+
+    def report(self, name: str) -> TraceReport:
+        """Give the report of a function by its name; of several, the first.
+
+        Raises
+        ------
+        KeyError
+            If no function of that name was traced in the block.
+        """
+        for found in self.reports:
+            if name in (found.name, found.name.rpartition(".")[2]):
+                return found
+        known = ", ".join(dict.fromkeys(found.name for found in self.reports)) or "none"
+        raise KeyError(f"no function named {name} was traced in the block; traced were: {known}")
+
+    def __repr__(self) -> str:
+        if not self.finished:
+            return "<watching for traces; complete when the block ends>"
+        if not self.rows:
+            return "<no function was traced in the block>"
+        functions = len(self.reports)
+        return (
+            f"<{self.new_traces} new trace{'s' if self.new_traces != 1 else ''} of "
+            f"{functions} function{'s' if functions != 1 else ''}, {self.retraces} of them "
+            f"retracing, {format_bytes(self.graph_bytes)} of graphs>"
+        )
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A new trace, before its call has ended."""
+
+    number: int
+    key: Key
+    reason: Reason
+    contents: Contents
+    sighting: Sighting
+
+
+@dataclass(slots=True)
+class _Owner:
+    """A function that was traced in the block."""
+
+    identity: Any  # TensorFlow's description of its parameters: one per function, holds no graph
+    name: str
+    line: Line | None
+    code: Hashable
+    module: str
+    bound: bool  # a method: TensorFlow makes a function for each instance
+    earlier: int
+    keys: list[Key]
+    entries: list[_Entry] = field(default_factory=list)
+
+
+class _Watcher:
+    """Listens for traces and describes each."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.owners: dict[int, _Owner] = {}
+        self.order: list[tuple[_Owner, _Entry]] = []
+        self.unread = 0
+
+    def made(self, concrete: Any, options: Any, sighting: Sighting) -> None:
+        """Describe a new trace (called by the hook)."""
+        try:
+            contents = contents_of(concrete.graph, outside_names(options.python_function))
+            with self.lock:
+                owner = self._owner(options)
+                reason = reason_for(sighting.key, owner.keys)
+                number = owner.earlier + len(owner.entries) + 1
+                entry = _Entry(number, sighting.key, reason, contents, sighting)
+                owner.keys.append(sighting.key)
+                owner.entries.append(entry)
+                self.order.append((owner, entry))
+        except Exception:  # to watch must never break what is watched; it is counted, and told
+            self.unread += 1
+
+    def _owner(self, options: Any) -> _Owner:
+        identity = options.polymorphic_type
+        owner = self.owners.get(id(identity))
+        if owner is None:
+            python_function = options.python_function
+            plain, instance = unwrapped(python_function)
+            keys = [_known_key(*stored) for stored in cached(options.function_cache)]
+            owner = _Owner(
+                identity,
+                name_of(python_function, options.name),
+                definition_line(python_function),
+                code_of(python_function),
+                str(getattr(plain, "__module__", "")),
+                instance is not None,
+                len(keys),
+                keys,
+            )
+            self.owners[id(identity)] = owner
+        return owner
+
+    def settle(self, watch: RetracingWatch, seconds: float) -> None:
+        """Fill the result in at the end of the block."""
+        with self.lock:
+            made: dict[int, Trace] = {
+                id(entry): make_trace(
+                    entry.number,
+                    entry.key,
+                    entry.reason,
+                    entry.contents,
+                    entry.sighting,
+                    library=owner.line is None,
+                )
+                for owner, entry in self.order
+            }
+            alike = Counter(owner.code for owner in self.owners.values() if owner.code is not None)
+            reports = tuple(
+                _report(owner, [made[id(entry)] for entry in owner.entries], alike)
+                for owner in self.owners.values()
+            )
+            rows = tuple(TraceRow(owner.name, made[id(entry)]) for owner, entry in self.order)
+        notes: tuple[str, ...] = ()
+        if self.unread:
+            notes = (f"{self.unread} further traces could not be read.",)
+        values = {
+            "reports": reports, "rows": rows, "seconds": seconds, "notes": notes, "finished": True
+        }  # fmt: skip
+        for name, value in values.items():
+            object.__setattr__(watch, name, value)  # the one moment at which a watch changes
+
+
+def _known_key(concrete: Any, surroundings: tuple[tuple[str, Any], ...]) -> Key:
+    seen = sightings.get(concrete)
+    return key_of(concrete, surroundings) if seen is None else Key(seen.key.signature, surroundings)
+
+
+def _report(owner: _Owner, traces: Sequence[Trace], alike: Counter[Hashable]) -> TraceReport:
+    remade = max(1, alike.get(owner.code, 1))
+    advice = advise(traces, owner.keys, library=owner.line is None)
+    causes = {trace.cause for trace in traces}
+    if remade > 1 and causes <= {TraceCause.FIRST, TraceCause.VARIABLES}:
+        advice = _remade(owner, remade)
+    return TraceReport(
+        name=owner.name,
+        line=owner.line,
+        traces=tuple(traces),
+        earlier=owner.earlier,
+        advice=advice,
+        remade=remade,
+    )
+
+
+_KERAS_TRAINER: Final = "keras.src.backend.tensorflow.trainer"
+
+
+def _remade(owner: _Owner, times: int) -> str:
+    if owner.module == _KERAS_TRAINER:
+        return (
+            f"Each Keras model traces its own {owner.name} when it is new or newly compiled, "
+            f"{times} here: build and compile one model, and use it again."
+        )
+    if owner.line is None:  # what a library makes anew, the user cannot define elsewhere
+        return ""
+    if owner.bound:
+        return (
+            f"Each instance traces {owner.name} for itself, {times} here: use one instance, and "
+            "pass what differs as a tensor."
+        )
+    return (
+        f"{times} functions were made from the same code at {owner.line} and each was traced: "
+        "define it once, outside the loop."
+    )
+
+
+@contextmanager
+def watch_retracing() -> Iterator[RetracingWatch]:
+    """Watch which functions are traced in a block, why, and how long it takes.
+
+    Returns
+    -------
+    RetracingWatch
+        From ``with``: complete once the block has ended, also when it raised.
+
+    Notes
+    -----
+    All threads are watched, and functions of libraries too.  Blocks may be nested; each sees the
+    traces made within it.
+
+    Examples
+    --------
+    >>> with watch_retracing() as watch:
+    ...     model.fit(x, y)
+    >>> watch.reports
+    """
+    watcher, watch = _Watcher(), RetracingWatch()
+    began = time.perf_counter()
+    try:
+        with listening(watcher, timing=True):
+            yield watch
+    finally:
+        watcher.settle(watch, time.perf_counter() - began)

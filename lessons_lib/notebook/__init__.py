@@ -1,0 +1,1 @@
+"""What only a notebook shows: magics, widgets, pictures in place."""

@@ -1,0 +1,1 @@
+"""From TensorFlow's profiler to a `Recording`."""

@@ -1,0 +1,272 @@
+"""`record`: watch TensorFlow's memory during a block of code.
+
+One profiler session serves all open recordings, because TensorFlow allows only one.  When a
+recording inside another one ends, the session is stopped, read, and started again, so that the
+inner recording is finished at once; the outer one goes on.  What other threads do in that moment
+(about a millisecond) is missing from the outer recording, which then says so.
+
+This module holds the package's only mutable global state: the open session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import platform
+import threading
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final
+
+from lessons_lib.common import runtime
+from lessons_lib.common.interrupts import Held
+from lessons_lib.recording import lifetimes, preflight, profiler
+from lessons_lib.recording.buffers import BufferStore
+from lessons_lib.recording.call_log import CallLog, Watcher
+from lessons_lib.recording.lifetimes import SiteTable, Stretch
+from lessons_lib.recording.profiler import ProfileError, Profiler, Segment
+from lessons_lib.recording.recording import Recording
+
+_INCOMPLETE: Final = (
+    "Some allocations were not reported (another thread worked while a recording inside this one "
+    "ended, the profiler was disturbed, or, in TensorFlow 2.16, a thread ended and another one "
+    "followed): these bytes may be off."
+)
+
+
+class _Session:
+    """The open profiler session, the stretches read so far, and who still needs them.
+
+    Its methods are called with `lock` held.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.open: list[record] = []
+        self.stretches: list[Stretch] = []
+        self.joints: list[float] = []
+        self.table = SiteTable()
+        self.profiler: Profiler | None = None
+        self.watcher: Watcher | None = None
+        #: Why the profiler could not be started again for recordings that are still open.
+        self.failure: ProfileError | None = None
+        self.marks = 0
+
+    def enter(self, recording: record) -> None:
+        if not self.open:
+            self.stretches, self.joints, self.table = [], [], SiteTable()
+            self.failure = None
+            self._start()
+        elif self.failure is not None:
+            raise self.failure
+        self.open.append(recording)
+        if recording.lines and self.watcher is None:
+            self.watcher = Watcher()
+            self.watcher.install()
+        recording.first = len(self.joints) - 1
+        before = time.perf_counter()
+        recording.begin = self.mark()
+        recording.started_at = (before + time.perf_counter()) / 2
+
+    def mark(self) -> int:
+        self.marks += 1
+        profiler.mark(profiler.WINDOW, self.marks)
+        return self.marks
+
+    def _start(self) -> None:
+        started = Profiler()
+        started.start()
+        self.profiler = started
+        # Ties the session's clock, which starts at 0, to Python's.
+        self.joints.append(time.perf_counter())
+
+    def leave(self, recording: record) -> None:
+        """Close a recording: stop, read, and start again for those that are still open.
+
+        Raises
+        ------
+        ProfileError
+            If the end of the recording is missing; it can be finished all the same.
+        """
+        self.open = [other for other in self.open if other is not recording]
+        last = not self.open
+        current, self.profiler = self.profiler, None
+        watcher, failure = self.watcher, self.failure
+        segment, log = Segment(), CallLog()
+        try:
+            if current is not None:
+                segment = current.stop()
+        except ProfileError as error:
+            failure = error
+        finally:
+            if watcher is not None:
+                log = watcher.take()
+                if last:
+                    watcher.remove()
+                    self.watcher = None
+            if not last:
+                self._start_again()
+        stretch = lifetimes.join(segment, log, self.table)
+        stretch.complete = stretch.complete and failure is None
+        self.stretches.append(stretch)
+        if failure is not None:
+            raise failure
+
+    def _start_again(self) -> None:
+        try:
+            self._start()
+        except ProfileError as error:
+            # The recording that ends now is whole; those around it will say what is missing.
+            self.joints.append(time.perf_counter())
+            self.failure = error
+
+    def finish(self, recording: record, end_mark: int) -> None:
+        """Cut a closed recording out of the stretches; drop them when nobody needs them."""
+        last = len(self.stretches) - 1
+        begin = self.stretches[recording.first].windows.get(recording.begin, 0)
+        final = self.stretches[last].windows.get(end_mark)
+        if final is None:
+            events = self.stretches[last].memory
+            final = events[-1].time if events else 0
+        store, seconds = lifetimes.window(
+            self.stretches, self.table, (recording.first, begin), (last, final), self.joints
+        )
+        recording.settle(store, seconds, lifetimes.is_complete(self.stretches[recording.first :]))
+        if not self.open:
+            self.stretches, self.joints, self.table = [], [], SiteTable()
+
+
+_session: Final = _Session()
+
+
+class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used like a function
+    """Watch every buffer that TensorFlow allocates or frees during a block.
+
+    Parameters
+    ----------
+    label : str
+        A name for the recording, shown in tables and pictures.
+    lines : bool
+        Whether eager operations are tied to source lines; this costs a microsecond or two an
+        operation.  Operations of graphs are tied to theirs when they were called in a recording
+        with lines.
+
+    Returns
+    -------
+    Recording
+        From ``with``: finished, and readable, once the block has ended, also when it raised.
+
+    Raises
+    ------
+    lessons_lib.recording.profiler.ProfileError
+        If TensorFlow's profiler is used by something else, or no temporary folder can be written.
+
+    Notes
+    -----
+    The whole process is watched, with all its threads.  Blocks may be nested.  Not seen: memory
+    outside TensorFlow's allocator (NumPy, Python, strings' characters), among it tensors that
+    adopted a NumPy array's memory, which about one in four ``tf.constant(array)`` do.
+
+    Examples
+    --------
+    >>> with record("one matmul") as rec:
+    ...     y = x @ x
+    >>> rec.peak_bytes
+    """
+
+    def __init__(self, label: str = "", lines: bool = True) -> None:
+        if not isinstance(label, str):
+            raise TypeError(f"a recording's label is text, not {label!r}: give text, or nothing")
+        self.label = label
+        self.lines = bool(lines)
+        self.first = self.begin = 0
+        self.started_at = 0.0
+        self._recording: Recording | None = None
+        self._failed = self._ended = False
+
+    def __enter__(self) -> Recording:
+        if self._recording is not None:
+            raise RuntimeError("this record() was used before: write a new `with ll.record():`")
+        runtime.require_home_process()
+        recording = Recording.open(self.label)
+        try:
+            with _session.lock, Held():
+                exactness = preflight.exactness()
+                self._notes = exactness.notes
+                self._exact = exactness.exact
+                _session.enter(self)
+                self._recording = recording
+            return recording
+        except BaseException:
+            with _session.lock, Held():
+                if self in _session.open:
+                    with contextlib.suppress(ProfileError):
+                        _session.leave(self)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._end(error)
+        except BaseException:
+            self._end(error)  # does something only if an interrupt came before it could be held
+            raise
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._ended:
+            return
+        if os.getpid() != runtime.home_process:  # the parent records, and its profile is not ours
+            if error is None:
+                runtime.require_home_process()
+            return
+        with Held(), _collection_paused(), _session.lock:
+            self._ended = True
+            end = _session.mark()
+            failure: ProfileError | None = None
+            try:
+                _session.leave(self)
+            except ProfileError as problem:
+                failure, self._failed = problem, True
+                self._notes = (*self._notes, str(problem))
+                self._exact = False
+            _session.finish(self, end)
+        if failure is not None and error is None:
+            raise failure
+
+    def settle(self, store: BufferStore, seconds: float, complete: bool) -> None:
+        """Fill the recording in; called once by the session."""
+        assert self._recording is not None
+        # What failed has been said already, with what to do about it.
+        said = complete or self._failed
+        notes = self._notes if said else (*self._notes, _INCOMPLETE)
+        self._recording.close(
+            seconds=seconds,
+            buffers=store,
+            exact=self._exact and complete,
+            notes=notes,
+            versions=versions(),
+            started_at=self.started_at,
+        )
+
+
+@contextlib.contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Keep the garbage collector off: a profile makes many objects at once, and no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def versions() -> dict[str, str]:
+    """Give the versions that figures depend on."""
+    return {"python": platform.python_version(), "tensorflow": runtime.tf.__version__}

@@ -1,0 +1,196 @@
+"""Recordings as JSON files: written whole or not at all, and checked when they are read.
+
+The file holds the columns of `lessons_lib.recording.buffers.BufferStore` and the shared
+descriptions.  Nothing is ever unpickled or evaluated, so a file from a stranger can do no harm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lessons_lib.common.source import Line
+from lessons_lib.recording.buffers import BufferStore, Site
+
+if TYPE_CHECKING:
+    from lessons_lib.recording.recording import Recording
+
+FORMAT: Final = "lessons_lib recording"
+VERSION: Final = 1
+_COLUMNS: Final = ("site", "nbytes", "reserved", "born", "died")
+
+
+def write_atomically(path: str | os.PathLike[str], text: str) -> None:
+    """Write text so that the file is either as it was or complete."""
+    target = os.path.abspath(os.fspath(path))
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".lessons_lib-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        # mkstemp makes a private file; an ordinary one follows the user's mask.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def write(path: str | os.PathLike[str], recording: Recording) -> None:
+    """Write a recording to a file."""
+    store = recording.buffers
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "label": recording.label,
+        "seconds": recording.seconds,
+        "exact": recording.exact,
+        "notes": list(recording.notes),
+        "versions": recording.versions,
+        "sites": [asdict(site) for site in store.sites],
+        "times": store.times.tolist(),
+        **{name: getattr(store, name).tolist() for name in _COLUMNS},
+    }
+    write_atomically(path, json.dumps(document, ensure_ascii=False, allow_nan=False))
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a recording's fields from a file; see `Recording.load` for what it raises."""
+    try:
+        name = os.fspath(path)
+    except TypeError:
+        raise TypeError(
+            f"a recording is read from a file, not from {path!r}: give the path of one that "
+            "Recording.save wrote"
+        ) from None
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        raise ValueError(
+            f"{name} is not a recording (it is not complete JSON): "
+            "give a file that Recording.save wrote"
+        ) from None
+    except OSError as error:
+        # The same class, so that a missing file can be told from one that may not be read.
+        raise type(error)(
+            error.errno,
+            f"{name} cannot be read ({error.strerror}): give a file that Recording.save wrote",
+        ) from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ValueError(f"{name} is not a recording: give a file that Recording.save wrote")
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise ValueError(
+            f"{name} was written in format {version!r} and this version reads "
+            f"format {VERSION}: use the version of lessons_lib that wrote it"
+        )
+    try:
+        return _fields(document)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{name} is a damaged recording ({error}): write it again with Recording.save"
+        ) from None
+
+
+def _check(condition: bool, problem: str) -> None:
+    if not condition:
+        raise ValueError(problem)
+
+
+def _typed(document: dict[str, Any], name: str, kinds: tuple[type, ...]) -> Any:
+    _check(name in document, f"{name} is missing")
+    value = document[name]
+    # True is an int to Python, never to this format.
+    good = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+    _check(good, f"{name} has the wrong type")
+    return value
+
+
+def _optional(value: Any, kind: type, name: str) -> Any:
+    _check(value is None or (isinstance(value, kind) and not isinstance(value, bool)), name)
+    return value
+
+
+def _line(value: Any) -> Line | None:
+    if value is None:
+        return None
+    _check(isinstance(value, dict), "a line is not an object")
+    return Line(
+        _typed(value, "file", (str,)),
+        _typed(value, "number", (int,)),
+        _typed(value, "text", (str,)),
+        _optional(value.get("cell"), int, "a cell is not a number"),
+    )
+
+
+def _whole(values: Any, name: str) -> tuple[int, ...]:
+    good = isinstance(values, list) and all(type(value) is int for value in values)
+    _check(good, f"{name} is not a list of whole numbers")
+    return tuple(values)
+
+
+def _site(value: Any) -> Site:
+    _check(isinstance(value, dict), "a site is not an object")
+    text: Callable[[str], Any] = lambda name: _optional(value.get(name), str, f"{name} is not text")  # noqa: E731
+    shape, fused = value.get("shape"), value.get("fused", [])
+    _check(isinstance(fused, list) and all(isinstance(f, str) for f in fused), "fused is not text")
+    return Site(
+        op=text("op"),
+        name=text("name"),
+        shape=None if shape is None else _whole(shape, "shape"),
+        dtype=text("dtype"),
+        kind=text("kind"),
+        line=_line(value.get("line")),
+        forward_line=_line(value.get("forward_line")),
+        function=text("function"),
+        fused=tuple(fused),
+    )
+
+
+def _fields(document: dict[str, Any]) -> dict[str, Any]:
+    seconds = float(_typed(document, "seconds", (int, float)))
+    _check(0 <= seconds < float("inf"), "seconds are not a length of time")
+    notes = _typed(document, "notes", (list,))
+    _check(all(isinstance(note, str) for note in notes), "notes are not text")
+    versions = _typed(document, "versions", (dict,))
+    _check(all(isinstance(v, str) for v in versions.values()), "versions are not text")
+    times = np.array(_typed(document, "times", (list,)), np.float64)
+    columns = {
+        name: np.array(_whole(_typed(document, name, (list,)), name), np.int64) for name in _COLUMNS
+    }
+    sites = tuple(_site(value) for value in _typed(document, "sites", (list,)))
+    size = len(columns["nbytes"])
+    _check(times.ndim == 1 and bool(np.isfinite(times).all()), "times are not numbers")
+    _check(bool((np.diff(times) >= 0).all()), "times run backwards")
+    _check(all(len(column) == size for column in columns.values()), "columns differ in length")
+    limits = {"site": (0, len(sites)), "born": (-1, len(times)), "died": (-1, len(times))}
+    for name, (low, high) in limits.items():
+        column = columns[name]
+        _check(
+            not size or bool((column >= low).all() and (column < high).all()),
+            f"{name} is out of range",
+        )
+    for name in ("nbytes", "reserved"):
+        _check(bool((columns[name] >= 0).all()), f"{name} has a negative size")
+    born, died = columns["born"], columns["died"]
+    events = np.sort(np.concatenate((born[born >= 0], died[died >= 0])))
+    whole = np.array_equal(events, np.arange(len(times)))
+    _check(whole, "an event belongs to no buffer, or to two")
+    _check(bool(((died < 0) | (died > born)).all()), "a buffer is freed before it is allocated")
+    _check(bool(((died >= 0) | (born >= 0)).all()), "a buffer was never there")
+    return {
+        "label": _typed(document, "label", (str,)),
+        "seconds": seconds,
+        "exact": _typed(document, "exact", (bool,)),
+        "notes": tuple(notes),
+        "versions": versions,
+        "buffers": BufferStore(sites=sites, times=times, **columns),
+    }

@@ -1,0 +1,43 @@
+"""Exercises graded in bytes: one module for each lesson.
+
+::
+
+    from lessons_lib.teaching.exercises.lessons import loops
+
+    loops.q1.check(my_function)
+    loops.q1.hint()
+    loops.q1.solution()
+
+An answer is right when it gives the right value and keeps its promise: a peak, bytes kept, bytes
+allocated, traces, operations, or growth.  See `lessons_lib.teaching.exercises.exercise.Exercise`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lessons_lib.teaching.exercises.exercise import Exercise
+
+#: The modules, by the number of the lesson that they belong to.
+LESSONS: Final = {
+    "01": "measure_memory",
+    "02": "eager_and_graph",
+    "03": "loops",
+    "04": "tracing",
+    "05": "growth",
+    "06": "state",
+    "07": "capstone",
+}
+
+
+def exercises(module: str) -> tuple[Exercise, ...]:
+    """Give a lesson's exercises, by the name of their module (``"loops"``)."""
+    found: tuple[Exercise, ...] = import_module(f"{__name__}.lessons.{module}").EXERCISES
+    return found
+
+
+def count(module: str) -> int:
+    """Count a lesson's exercises."""
+    return len(exercises(module))

@@ -1,0 +1,224 @@
+"""The exercise of lesson 07, "Your own code": a training script with five memory faults.
+
+`train_faulty` trains a small network and computes what is wanted.  Each of its five faults is of
+another kind: tapes that stay, views that keep whole layers, a trace for each step, a history grown
+by `concat`, and NumPy copies in float64.  The exercise is to bring its peak under a
+budget, with a single trace, without changing what it computes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lessons_lib.common.runtime import tf
+from lessons_lib.teaching.exercises.exercise import Exercise, Inputs, WrongAnswer
+from lessons_lib.teaching.exercises.inputs import floats, normal
+from lessons_lib.teaching.exercises.limits import Promise, Quantity, Size
+from lessons_lib.teaching.exercises.result import Status
+
+
+def train_faulty(x: Any, y: Any, w1: Any, w2: Any, steps: int) -> Any:
+    """Train two layers on x and y; give figures of each step and the final weights.
+
+    Parameters
+    ----------
+    x, y : float32 tensors, shapes (rows, features) and (rows, outputs)
+        The data.
+    w1, w2 : float32 tensors, shapes (features, hidden) and (hidden, outputs)
+        The weights at the start.
+    steps : int
+        Each step uses all rows.
+
+    Returns
+    -------
+    dict
+        ``losses``, ``errors`` and ``activity``, shape (steps,): mean squared error, mean absolute
+        error, mean absolute value of the hidden layer; ``first``, shape (steps, hidden): the
+        hidden layer's first row; ``w1`` and ``w2``.
+    """
+    tapes, losses, first, layers = [], [], [], []
+    differences = tf.zeros([0, *y.shape])
+
+    @tf.function
+    def learning_rate(step: Any) -> Any:
+        return 0.05 / (1.0 + 0.1 * step)
+
+    for step in range(steps):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch([w1, w2])
+            hidden = tf.tanh(x @ w1)
+            difference = hidden @ w2 - y
+            loss = tf.reduce_mean(tf.square(difference))
+        tapes.append(tape)
+        rate = learning_rate(step)
+        gradient1, gradient2 = tape.gradient(loss, [w1, w2])
+        w1, w2 = w1 - rate * gradient1, w2 - rate * gradient2
+        losses.append(loss)
+        first.append(hidden[0])
+        layers.append(hidden.numpy().astype(np.float64))
+        differences = tf.concat([differences, difference[tf.newaxis]], axis=0)
+    return {
+        "losses": tf.stack(losses),
+        "errors": tf.reduce_mean(tf.abs(differences), axis=(1, 2)),
+        "activity": tf.constant([np.abs(layer).mean() for layer in layers], tf.float32),
+        "first": tf.stack(first),
+        "w1": w1,
+        "w2": w2,
+    }
+
+
+def train_starter(x: Any, y: Any, w1: Any, w2: Any, steps: int) -> Any:
+    """Compute what ``train_faulty`` computes, within the budget."""
+    ...
+
+
+def train_solution(x: Any, y: Any, w1: Any, w2: Any, steps: int) -> Any:
+    """Compute what ``train_faulty`` computes, within the budget."""
+    losses, errors, activity, first = [], [], [], []
+
+    @tf.function(input_signature=[tf.TensorSpec([])])
+    def learning_rate(step: Any) -> Any:
+        return 0.05 / (1.0 + 0.1 * step)
+
+    for step in range(steps):
+        with tf.GradientTape() as tape:
+            tape.watch([w1, w2])
+            hidden = tf.tanh(x @ w1)
+            difference = hidden @ w2 - y
+            loss = tf.reduce_mean(tf.square(difference))
+        # One number, or one row's copy, is all that is wanted of each large tensor.
+        losses.append(loss)
+        errors.append(tf.reduce_mean(tf.abs(difference)))
+        activity.append(tf.reduce_mean(tf.abs(hidden)))
+        first.append(tf.gather(hidden, 0))
+        del hidden, difference
+        gradient1, gradient2 = tape.gradient(loss, [w1, w2])
+        del tape
+        rate = learning_rate(float(step))
+        w1, w2 = w1 - rate * gradient1, w2 - rate * gradient2
+    return {
+        "losses": tf.stack(losses),
+        "errors": tf.stack(errors),
+        "activity": tf.stack(activity),
+        "first": tf.stack(first),
+        "w1": w1,
+        "w2": w2,
+    }
+
+
+def _left(fault: str) -> Any:
+    """Make an answer that leaves one of the faults, and mends the others."""
+
+    def train(x: Any, y: Any, w1: Any, w2: Any, steps: int) -> Any:
+        kept: list[Any] = []
+        losses, errors, activity, first = [], [], [], []
+        differences = tf.zeros([0, *y.shape])
+        learning_rate = tf.function(lambda step: 0.05 / (1.0 + 0.1 * step))
+        for step in range(steps):
+            with tf.GradientTape(persistent=fault == "tapes") as tape:
+                tape.watch([w1, w2])
+                hidden = tf.tanh(x @ w1)
+                difference = hidden @ w2 - y
+                loss = tf.reduce_mean(tf.square(difference))
+            match fault:
+                case "tapes":
+                    kept.append(tape)
+                case "numpy":
+                    kept.append(hidden.numpy().astype(np.float64))
+                case "concat":
+                    differences = tf.concat([differences, difference[tf.newaxis]], axis=0)
+            losses.append(loss)
+            errors.append(tf.reduce_mean(tf.abs(difference)))
+            activity.append(tf.reduce_mean(tf.abs(hidden)))
+            first.append(hidden[0] if fault == "views" else tf.gather(hidden, 0))
+            del hidden, difference
+            gradient1, gradient2 = tape.gradient(loss, [w1, w2])
+            rate = learning_rate(step if fault == "traces" else tf.constant(float(step)))
+            w1, w2 = w1 - rate * gradient1, w2 - rate * gradient2
+        return {
+            "losses": tf.stack(losses),
+            "errors": tf.stack(errors),
+            "activity": tf.stack(activity),
+            "first": tf.stack(first),
+            "w1": w1,
+            "w2": w2,
+        }
+
+    return train
+
+
+def _train_wrong_weights(x: Any, y: Any, w1: Any, w2: Any, steps: int) -> Any:
+    return train_solution(x, y, 1.1 * w1, w2, steps)
+
+
+def _data(size: Size, seed: int) -> Inputs:
+    rows, features = size["rows"], size["features"]
+    hidden, outputs = size["hidden"], size["outputs"]
+    x = normal(seed, rows, features)
+    y = tf.sin(3.0 * x @ normal(seed + 3, features, outputs, scale=1 / math.sqrt(features)))
+    w1 = normal(seed + 1, features, hidden, scale=1 / math.sqrt(features))
+    w2 = normal(seed + 2, hidden, outputs, scale=1 / math.sqrt(hidden))
+    return Inputs((x, y, w1, w2, size["steps"]))
+
+
+def _budget(size: Size) -> int:
+    hidden = floats(size["rows"], size["hidden"])
+    outputs = floats(size["rows"], size["outputs"])
+    weights = floats(size["hidden"], size["features"] + size["outputs"])
+    # A row's copy for each step, and a buffer of a few bytes for each of its numbers.
+    kept = size["steps"] * (floats(size["hidden"]) + 256)
+    return 4 * hidden + 4 * outputs + 4 * weights + 2 * kept
+
+
+q1 = Exercise(
+    key="capstone.q1",
+    title="Bring a training script under a budget",
+    prompt="""
+    `capstone.train_faulty(x, y, w1, w2, steps)` trains a small network and works, but its memory
+    grows with the number of steps. It has five memory faults of different kinds. Find them with
+    the instruments of these lessons, then write `train` with the same arguments and the same
+    results: a dict with `losses`, `errors`, `activity`, `first`, `w1` and `w2`. The budget has
+    room for a step on all rows, but not for leaving any of the faults.
+    """,
+    starter=train_starter,
+    solution_code=train_solution,
+    inputs=_data,
+    shown={"rows": 2048, "features": 16, "hidden": 128, "outputs": 64, "steps": 10},
+    graded=(
+        {"rows": 2048, "features": 16, "hidden": 128, "outputs": 64, "steps": 12},
+        {"rows": 4096, "features": 32, "hidden": 96, "outputs": 48, "steps": 20},
+    ),
+    promises=(
+        Promise(
+            Quantity.PEAK,
+            _budget,
+            floor=lambda size: size["steps"] * floats(size["hidden"]),
+            why="four hidden layers, outputs and sets of weights, and what is returned, twice",
+        ),
+        # Both counted runs may make their function anew.
+        Promise(Quantity.TRACES, lambda size: 2, why="one for each run"),
+    ),
+    hints=(
+        "`ll.record()` around ten steps, then `.plot()` and `.by_line()`: what stays from step to "
+        "step, and which line made it? NumPy's arrays are not in that picture.",
+        "Look at what each list holds: tapes, rows that are views, float64 arrays. Which of their "
+        "numbers are returned in the end? Compute these at once, in the step.",
+        "`learning_rate(step)` gets a Python number. `differences` is copied as a whole in every "
+        "step, for one number each. Free `hidden` and `difference` before the gradient is taken.",
+    ),
+    wrong=(
+        WrongAnswer("as it was", train_faulty, Status.OVER_BUDGET),
+        WrongAnswer("keeps the tapes", _left("tapes"), Status.OVER_BUDGET),
+        WrongAnswer("keeps rows as views", _left("views"), Status.OVER_BUDGET),
+        WrongAnswer("keeps NumPy copies", _left("numpy"), Status.OVER_BUDGET),
+        WrongAnswer("grows by concat", _left("concat"), Status.OVER_BUDGET),
+        WrongAnswer("a trace for each step", _left("traces"), Status.OVER_BUDGET),
+        WrongAnswer("other weights", _train_wrong_weights, Status.WRONG_VALUE),
+    ),
+    tolerance=1e-3,
+)
+
+EXERCISES = (q1,)

@@ -1,0 +1,415 @@
+"""Exercises of lesson 03, "Loops": what a loop keeps, and what its gradient keeps.
+
+S stands for the bytes of the state that goes through the loop: ``4 · rows · width``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from lessons_lib.common.runtime import tf
+from lessons_lib.teaching.exercises.exercise import Exercise, Inputs, WrongAnswer
+from lessons_lib.teaching.exercises.inputs import floats, normal
+from lessons_lib.teaching.exercises.limits import Promise, Quantity, Size
+from lessons_lib.teaching.exercises.result import Status
+
+
+def _chain(size: Size, seed: int) -> Inputs:
+    rows, width = size["rows"], size["width"]
+    x = normal(seed, rows, width)
+    w = normal(seed + 1, width, width, scale=1 / math.sqrt(width))
+    return Inputs((x, w, size["n"]))
+
+
+def _s(size: Size) -> int:
+    return floats(size["rows"], size["width"])
+
+
+# --- q1 -------------------------------------------------------------------------------------
+
+
+def last_state_starter(x: Any, w: Any, n: int) -> Any:
+    """Apply ``x → tanh(x @ w)`` n times and return the last x."""
+    ...
+
+
+def last_state_solution(x: Any, w: Any, n: int) -> Any:
+    """Apply ``x → tanh(x @ w)`` n times and return the last x."""
+    for _ in range(n):
+        x = tf.tanh(x @ w)
+    return x
+
+
+def _last_state_wrong_list(x: Any, w: Any, n: int) -> Any:
+    states = [x]
+    for _ in range(n):
+        states.append(tf.tanh(states[-1] @ w))
+    return states[-1]
+
+
+def _last_state_wrong_numpy(x: Any, w: Any, n: int) -> Any:
+    import numpy as np
+
+    states = [x.numpy()]
+    for _ in range(n):
+        states.append(np.tanh(states[-1] @ w.numpy()))
+    return tf.constant(states[-1])
+
+
+def _last_state_wrong_count(x: Any, w: Any, n: int) -> Any:
+    for _ in range(n - 1):
+        x = tf.tanh(x @ w)
+    return x
+
+
+q1 = Exercise(
+    key="loops.q1",
+    title="Keep only the last state",
+    prompt="""
+    Write `last_state(x, w, n)`: apply the step `x → tanh(x @ w)` n times and return the last
+    state. Only the present state, the product and its tanh need to be alive at any moment.
+    """,
+    starter=last_state_starter,
+    solution_code=last_state_solution,
+    inputs=_chain,
+    shown={"rows": 1024, "width": 256, "n": 20},
+    graded=({"rows": 1024, "width": 320, "n": 25}, {"rows": 1536, "width": 256, "n": 40}),
+    promises=(
+        Promise(
+            Quantity.PEAK,
+            lambda size: 7 * _s(size) // 2,
+            floor=_s,
+            why="three and a half states, whatever n",
+        ),
+    ),
+    hints=(
+        "A tensor is freed when its last name goes. Which names does your loop hold?",
+        "Let one name, x, stand for the state: `x = tf.tanh(x @ w)` frees the old one.",
+    ),
+    wrong=(
+        WrongAnswer("keeps every state in a list", _last_state_wrong_list, Status.OVER_BUDGET),
+        WrongAnswer("keeps every state in NumPy", _last_state_wrong_numpy, Status.OVER_BUDGET),
+        WrongAnswer("one step too few", _last_state_wrong_count, Status.WRONG_VALUE),
+    ),
+)
+
+# --- q2 -------------------------------------------------------------------------------------
+
+
+def state_means_starter(x: Any, w: Any, n: int) -> Any:
+    """Return the means of the n states that ``x → tanh(x @ w)`` goes through, shape (n,)."""
+    ...
+
+
+def state_means_solution(x: Any, w: Any, n: int) -> Any:
+    """Return the means of the n states that ``x → tanh(x @ w)`` goes through, shape (n,)."""
+    means = []
+    for _ in range(n):
+        x = tf.tanh(x @ w)
+        means.append(tf.reduce_mean(x))
+    return tf.stack(means)
+
+
+def _state_means_wrong_stack(x: Any, w: Any, n: int) -> Any:
+    states = []
+    for _ in range(n):
+        x = tf.tanh(x @ w)
+        states.append(x)
+    return tf.reduce_mean(tf.stack(states), axis=(1, 2))
+
+
+def _state_means_wrong_row(x: Any, w: Any, n: int) -> Any:
+    # Aligned rows share the whole state's buffer.
+    rows = []
+    for _ in range(n):
+        x = tf.tanh(x @ w)
+        rows.append((tf.reduce_mean(x), x[0]))
+    return tf.stack([mean for mean, _ in rows])
+
+
+def _state_means_wrong_square(x: Any, w: Any, n: int) -> Any:
+    means = []
+    for _ in range(n):
+        x = tf.tanh(x @ w)
+        means.append(tf.reduce_mean(x * x))
+    return tf.stack(means)
+
+
+q2 = Exercise(
+    key="loops.q2",
+    title="Keep a figure of each step, not the step",
+    prompt="""
+    Write `state_means(x, w, n)`: run the same loop, and return the mean of each of the n states
+    as one tensor of shape `(n,)`. The history that you keep is n numbers.
+    """,
+    starter=state_means_starter,
+    solution_code=state_means_solution,
+    inputs=_chain,
+    shown={"rows": 1024, "width": 256, "n": 20},
+    graded=({"rows": 1024, "width": 320, "n": 25}, {"rows": 1536, "width": 256, "n": 40}),
+    promises=(
+        Promise(
+            Quantity.PEAK,
+            lambda size: 9 * _s(size) // 2,
+            floor=_s,
+            why="four and a half states, whatever n",
+        ),
+    ),
+    hints=(
+        "Reduce each state as soon as you have it; what is appended is then four bytes.",
+        "`means.append(tf.reduce_mean(x))` in the loop, `tf.stack(means)` after it.",
+    ),
+    wrong=(
+        WrongAnswer("stacks all states", _state_means_wrong_stack, Status.OVER_BUDGET),
+        WrongAnswer("keeps one row of each state", _state_means_wrong_row, Status.OVER_BUDGET),
+        WrongAnswer("means of squares", _state_means_wrong_square, Status.WRONG_VALUE),
+    ),
+)
+
+# --- q3 -------------------------------------------------------------------------------------
+
+
+def last_step_gradient_starter(x: Any, w: Any, n: int) -> Any:
+    """Return the gradient of the last state's sum by w, through the last step only."""
+    ...
+
+
+def last_step_gradient_solution(x: Any, w: Any, n: int) -> Any:
+    """Return the gradient of the last state's sum by w, through the last step only."""
+    for _ in range(n - 1):
+        x = tf.tanh(x @ w)
+    with tf.GradientTape() as tape:
+        tape.watch(w)
+        total = tf.reduce_sum(tf.tanh(x @ w))
+    return tape.gradient(total, w)
+
+
+def _last_step_gradient_wrong_stop(x: Any, w: Any, n: int) -> Any:
+    # The right value, but the tape's entry for tanh still holds each step's output.
+    with tf.GradientTape() as tape:
+        tape.watch(w)
+        for _ in range(n):
+            x = tf.tanh(tf.stop_gradient(x) @ w)
+        total = tf.reduce_sum(x)
+    return tape.gradient(total, w)
+
+
+def _last_step_gradient_wrong_all(x: Any, w: Any, n: int) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(w)
+        for _ in range(n):
+            x = tf.tanh(x @ w)
+        total = tf.reduce_sum(x)
+    return tape.gradient(total, w)
+
+
+q3 = Exercise(
+    key="loops.q3",
+    title="Truncate the backward pass, and its memory",
+    prompt="""
+    Write `last_step_gradient(x, w, n)`: run the loop, and return the gradient by `w` of the sum of
+    the last state, taking only the last step into account (the state that enters it counts as a
+    constant). The memory must not depend on n.
+    """,
+    starter=last_step_gradient_starter,
+    solution_code=last_step_gradient_solution,
+    inputs=_chain,
+    shown={"rows": 1024, "width": 256, "n": 20},
+    graded=({"rows": 1024, "width": 320, "n": 25}, {"rows": 1536, "width": 256, "n": 40}),
+    promises=(
+        Promise(
+            Quantity.PEAK,
+            lambda size: 8 * _s(size) + 4 * floats(size["width"], size["width"]),
+            floor=lambda size: _s(size) + floats(size["width"], size["width"]),
+            why="eight states and four weights, whatever n",
+        ),
+    ),
+    hints=(
+        "`stop_gradient` changes the value of the gradient, but the tape still records the tanh, "
+        "whose entry holds its own output. What isn't recorded at all costs nothing.",
+        "Run the first n - 1 steps before the `with tf.GradientTape()`.",
+    ),
+    wrong=(
+        WrongAnswer(
+            "stop_gradient in a recorded loop", _last_step_gradient_wrong_stop, Status.OVER_BUDGET
+        ),
+        WrongAnswer("differentiates all steps", _last_step_gradient_wrong_all, Status.WRONG_VALUE),
+    ),
+)
+
+# --- q4 -------------------------------------------------------------------------------------
+
+
+def history_starter(x: Any, w: Any, n: int) -> Any:
+    """Return the n states that ``x → tanh(x @ w)`` goes through, shape (n, rows, width)."""
+    ...
+
+
+def history_solution(x: Any, w: Any, n: int) -> Any:
+    """Return the n states that ``x → tanh(x @ w)`` goes through, shape (n, rows, width)."""
+    states = tf.TensorArray(tf.float32, size=n, element_shape=x.shape)
+    for i in range(n):
+        x = tf.tanh(x @ w)
+        states = states.write(i, x)
+    return states.stack()
+
+
+def _history_wrong_concat(x: Any, w: Any, n: int) -> Any:
+    states = tf.zeros([0, *x.shape])
+    for _ in range(n):
+        x = tf.tanh(x @ w)
+        states = tf.concat([states, x[tf.newaxis]], axis=0)
+    return states
+
+
+def _history_wrong_first(x: Any, w: Any, n: int) -> Any:
+    states = []
+    for _ in range(n):
+        states.append(x)
+        x = tf.tanh(x @ w)
+    return tf.stack(states)
+
+
+q4 = Exercise(
+    key="loops.q4",
+    title="Collect states without copying them again and again",
+    prompt="""
+    Write `history(x, w, n)`: return all n states as one tensor of shape `(n, rows, width)`. Every
+    byte that is allocated on the way counts here, not only those alive at the peak: growing a
+    tensor by `concat` allocates 1 + 2 + … + n states.
+    """,
+    starter=history_starter,
+    solution_code=history_solution,
+    inputs=_chain,
+    shown={"rows": 512, "width": 256, "n": 20},
+    graded=({"rows": 512, "width": 320, "n": 25}, {"rows": 768, "width": 256, "n": 32}),
+    promises=(
+        Promise(
+            Quantity.ALLOCATED,
+            lambda size: (4 * size["n"] + 4) * _s(size),
+            floor=lambda size: size["n"] * _s(size),
+            why="four states for each step: linear in n",
+        ),
+    ),
+    hints=(
+        "Each `concat` makes a new tensor and copies all that was there. Copy once, at the end.",
+        "Append to a list or write to a `tf.TensorArray`; `stack` it after the loop.",
+    ),
+    wrong=(
+        WrongAnswer("grows a tensor by concat", _history_wrong_concat, Status.OVER_BUDGET),
+        WrongAnswer("starts one state too early", _history_wrong_first, Status.WRONG_VALUE),
+    ),
+)
+
+# --- q5 -------------------------------------------------------------------------------------
+
+
+def chain_gradient_starter(x: Any, w: Any, n: int) -> Any:
+    """Return the gradient by w of the sum of the state after n steps ``x → tanh(x @ w)``."""
+    ...
+
+
+def chain_gradient_solution(x: Any, w: Any, n: int) -> Any:
+    """Return the gradient by w of the sum of the state after n steps ``x → tanh(x @ w)``."""
+    k = max(1, round(n**0.5))  # steps in a block
+
+    def block(x: Any, w: Any, steps: int) -> Any:
+        for _ in range(steps):
+            x = tf.tanh(x @ w)
+        return x
+
+    # Forward: keep only the states at which blocks begin.
+    sizes = [k] * (n // k) + ([n % k] if n % k else [])
+    starts = []
+    for steps in sizes:
+        starts.append(x)
+        x = block(x, w, steps)
+    # Backward: run each block again under a tape, from the last to the first.
+    upstream = tf.ones_like(x)
+    total = tf.zeros_like(w)
+    for steps in reversed(sizes):
+        start = starts.pop()
+        with tf.GradientTape() as tape:
+            tape.watch([start, w])
+            end = block(start, w, steps)
+        upstream, gradient = tape.gradient(end, [start, w], output_gradients=upstream)
+        total += gradient
+    return total
+
+
+def _chain_gradient_wrong_plain(x: Any, w: Any, n: int) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(w)
+        for _ in range(n):
+            x = tf.tanh(x @ w)
+        total = tf.reduce_sum(x)
+    return tape.gradient(total, w)
+
+
+def _chain_gradient_wrong_one_block(x: Any, w: Any, n: int) -> Any:
+    @tf.recompute_grad
+    def whole(x: Any, w: Any) -> Any:
+        for _ in range(n):
+            x = tf.tanh(x @ w)
+        return x
+
+    with tf.GradientTape() as tape:
+        tape.watch(w)
+        total = tf.reduce_sum(whole(x, w))
+    return tape.gradient(total, w)
+
+
+def _chain_gradient_wrong_stop(x: Any, w: Any, n: int) -> Any:
+    for _ in range(n - 1):
+        x = tf.tanh(x @ w)
+    with tf.GradientTape() as tape:
+        tape.watch(w)
+        total = tf.reduce_sum(tf.tanh(x @ w))
+    return tape.gradient(total, w)
+
+
+q5 = Exercise(
+    key="loops.q5",
+    title="Pay for the gradient with time instead of bytes (hard)",
+    prompt="""
+    Write `chain_gradient(x, w, n)`: the gradient by `w` of the sum of the state after n steps,
+    through all of them. A tape around the loop keeps about n states. Keep only every k-th state
+    and compute the others again on the way back: with blocks of k steps about n/k + k states are
+    alive. `tf.recompute_grad` does this for a function whose tensors are all arguments; you can
+    also do it by hand, with a tape for each block.
+    """,
+    starter=chain_gradient_starter,
+    solution_code=chain_gradient_solution,
+    inputs=_chain,
+    shown={"rows": 512, "width": 128, "n": 36},
+    graded=({"rows": 512, "width": 160, "n": 49}, {"rows": 768, "width": 128, "n": 64}),
+    promises=(
+        Promise(
+            Quantity.PEAK,
+            lambda size: (
+                (3 * math.isqrt(size["n"]) + 4) * _s(size)
+                + (math.isqrt(size["n"]) + 6) * floats(size["width"], size["width"])
+            ),
+            floor=_s,
+            why="3 √n + 4 states and √n + 6 weights",
+        ),
+    ),
+    hints=(
+        "Which block size makes n/k + k smallest? Differentiate, or try 1, 4, 8, 16 and n.",
+        "Forward without a tape, appending the state at the start of each block to a list. Then "
+        "backward over the list: a tape around one block, and "
+        "`tape.gradient(end, [start, w], output_gradients=upstream)`.",
+        "k = √n. A captured watched tensor gives a silent None with `tf.recompute_grad`: pass w as "
+        "an argument.",
+    ),
+    wrong=(
+        WrongAnswer("one tape around the loop", _chain_gradient_wrong_plain, Status.OVER_BUDGET),
+        WrongAnswer(
+            "the whole loop as one block", _chain_gradient_wrong_one_block, Status.OVER_BUDGET
+        ),
+        WrongAnswer("only the last step", _chain_gradient_wrong_stop, Status.WRONG_VALUE),
+    ),
+)
+
+EXERCISES = (q1, q2, q3, q4, q5)

@@ -1,0 +1,153 @@
+"""A limit on time and memory for code that somebody else wrote.
+
+``with Watchdog(seconds, ceiling) as dog:`` lets the block run until it has taken too long or until
+TensorFlow's memory has grown by more than the ceiling, then stops it: a running graph is cancelled
+first, then `Tripped` is raised in the thread of the block.  Afterwards signal handlers are as they
+were and the process is usable.  What can't be stopped is one long call into C that neither
+TensorFlow nor Python interrupts; the notebook's own interrupt button cannot do that either.
+Seconds and bytes throughout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import signal
+import threading
+import time
+from types import FrameType, TracebackType
+from typing import Any, Final
+
+from lessons_lib.common.runtime import tf
+from lessons_lib.common.units import format_bytes
+
+_POLL_SECONDS: Final = 0.02
+#: How long a cancelled graph gets to end by itself before the thread is interrupted.
+_GRACE_SECONDS: Final = 0.3
+
+
+class Tripped(BaseException):
+    """Raised inside a block that was stopped; not an `Exception`, so answers don't swallow it."""
+
+
+def allocated_now() -> int | None:
+    """Give the bytes that TensorFlow's CPU allocator has handed out, or None if it won't say."""
+    try:
+        return int(tf.config.experimental.get_memory_info("CPU:0")["current"])
+    except (ValueError, KeyError, tf.errors.OpError):
+        return None
+
+
+def _cancellation() -> tuple[Any, Any]:
+    """Make a manager that can stop a running graph, and the context that installs it."""
+    try:
+        from tensorflow.python.eager import cancellation
+
+        manager = cancellation.CancellationManager()
+        return manager, cancellation.CancellationManagerContext(manager)
+    except (ImportError, AttributeError):  # it is not a public part of TensorFlow
+        return None, contextlib.nullcontext()
+
+
+class Watchdog:
+    """Stops a block that takes too long or too much.
+
+    Parameters
+    ----------
+    seconds : float
+        Wall-clock limit.
+    ceiling : int, optional
+        How many bytes TensorFlow's memory may grow by.
+
+    Attributes
+    ----------
+    reason : str
+        Why the block was stopped; empty when it wasn't.
+    """
+
+    def __init__(self, seconds: float, ceiling: int | None = None) -> None:
+        self.seconds = seconds
+        self.ceiling = ceiling
+        self.reason = ""
+        self._lock = threading.Lock()
+        self._armed = False
+        self._done = threading.Event()
+        self._target = threading.get_ident()
+        self._by_signal = False
+        self._old_handler: Any = None
+        self._manager, self._context = _cancellation()
+        self._start = allocated_now()
+        self._thread = threading.Thread(target=self._watch, name="exercise watchdog", daemon=True)
+
+    def __enter__(self) -> Watchdog:
+        self._target = threading.get_ident()
+        self._by_signal = (
+            hasattr(signal, "pthread_kill")
+            and threading.current_thread() is threading.main_thread()
+        )
+        if self._by_signal:
+            self._old_handler = signal.signal(signal.SIGALRM, self._on_signal)
+        self._start = allocated_now()
+        self._armed = True
+        self._context.__enter__()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            self._armed = False
+        self._done.set()
+        self._context.__exit__(kind, error, trace)
+        self._thread.join()
+        if self._by_signal:
+            signal.signal(signal.SIGALRM, self._old_handler)
+        elif self.reason:
+            # An exception that is still on its way to this thread must not arrive later.
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._target), None)
+        # A graph that was cancelled reports an error of its own, and in another thread an
+        # exception comes without words: all mean the same.
+        if self.reason and not isinstance(error, KeyboardInterrupt):
+            raise Tripped(self.reason) from None
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._armed:
+            raise Tripped(self.reason)
+
+    def _watch(self) -> None:
+        deadline = time.monotonic() + self.seconds
+        while not self._done.wait(_POLL_SECONDS):
+            if time.monotonic() > deadline:
+                self.reason = f"it ran longer than {self.seconds:g} s and was stopped"
+                break
+            if self.ceiling is not None and self._start is not None:
+                grown = (allocated_now() or 0) - self._start
+                if grown > self.ceiling:
+                    self.reason = (
+                        f"it took more than {format_bytes(self.ceiling)} of memory and was stopped"
+                    )
+                    break
+        else:
+            return
+        if self._manager is not None:
+            self._manager.start_cancel()
+        wait = _GRACE_SECONDS
+        # Again and again, in case the code catches everything that is raised.
+        while not self._done.wait(wait):
+            with self._lock:
+                if self._armed:
+                    self._interrupt()
+            wait = 1.0
+
+    def _interrupt(self) -> None:
+        if self._by_signal:
+            # A real signal also wakes a thread that sleeps or waits.
+            signal.pthread_kill(self._target, signal.SIGALRM)
+        else:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(self._target), ctypes.py_object(Tripped)
+            )

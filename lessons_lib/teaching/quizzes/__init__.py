@@ -1,0 +1,28 @@
+"""Questions about mechanism, a module for each lesson; `lessons_lib.teaching.quiz` shows them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from lessons_lib.teaching.quizzes.parts import Question
+
+#: Lessons that have a quiz, by the name of their module of exercises; lesson 00 has no exercises.
+LESSONS: Final = (
+    "start_here",
+    "measure_memory",
+    "eager_and_graph",
+    "loops",
+    "tracing",
+    "growth",
+    "state",
+    "capstone",
+)
+
+
+def questions(lesson: str) -> tuple[Question, ...]:
+    """Give a lesson's questions; none when it has no quiz."""
+    if lesson not in LESSONS:
+        return ()
+    found: tuple[Question, ...] = import_module(f"{__name__}.{lesson}").QUESTIONS
+    return found

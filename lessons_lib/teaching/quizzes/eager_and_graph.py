@@ -1,0 +1,77 @@
+"""Questions of lesson 02, "See which operations allocate, in eager and in graph mode"."""
+
+from __future__ import annotations
+
+from lessons_lib.teaching.quizzes.parts import Question, right, wrong
+
+QUESTIONS = (
+    Question(
+        "x has 1024 rows of 512 float32 numbers. You keep x[0] and delete x. How much stays alive?",
+        (
+            wrong(
+                "One row, 2 KiB.",
+                "A row whose bytes are a multiple of 64 is a view: it shares x's buffer.",
+            ),
+            right(
+                "All of x, 2 MiB.",
+                "The aligned row shares the buffer, and a buffer is freed as a whole.",
+            ),
+            wrong(
+                "Nothing, since x was deleted.",
+                "The buffer lives as long as any tensor uses it, and x[0] does.",
+            ),
+        ),
+    ),
+    Question(
+        "In a tf.function, tanh(x * 2 + 1) needs one buffer of x's size; eagerly it needs two at a "
+        "time. What makes the difference?",
+        (
+            right(
+                "In a graph an operation may write into an input that no one else needs.",
+                "This is buffer forwarding: the runtime knows that the intermediate has no other "
+                "user.",
+            ),
+            wrong(
+                "XLA fuses the three operations into one.",
+                "tf.function does not compile with XLA unless you ask for it (jit_compile).",
+            ),
+            wrong(
+                "A graph computes with fewer digits.",
+                "The dtypes are the same; only the buffers differ.",
+            ),
+        ),
+    ),
+    Question(
+        "Why can't y = x + 1 reuse x's buffer in eager mode, even if x is never used again?",
+        (
+            wrong(
+                "Python does not allow two objects in the same memory.",
+                "reshape and identity give a second tensor on the same buffer, eagerly too.",
+            ),
+            right(
+                "While the operation runs, the name x still refers to the tensor, and tensors are "
+                "immutable.",
+                "Eager mode runs one operation at a time and can't know that x won't be read "
+                "afterwards.",
+            ),
+            wrong(
+                "It could, but TensorFlow was built without that optimization.",
+                "It is no missing optimization: it would change a value that a name still has.",
+            ),
+        ),
+    ),
+    Question(
+        "v is a variable, t a tensor of its size. Which line allocates a new buffer of that size?",
+        (
+            wrong("v.assign(t)", "The variable takes over t's buffer, which both then share."),
+            wrong(
+                "v.read_value()", "The value shares the variable's buffer until somebody writes."
+            ),
+            right(
+                "v.assign(v + t)",
+                "v + t makes a new tensor before it is assigned. v.assign_add(t) doesn't.",
+            ),
+            wrong("v.assign_add(t)", "It adds in place, if nobody else holds the buffer."),
+        ),
+    ),
+)

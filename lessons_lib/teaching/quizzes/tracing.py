@@ -1,0 +1,77 @@
+"""Questions of lesson 04, "tf.function and tracing"."""
+
+from __future__ import annotations
+
+from lessons_lib.teaching.quizzes.parts import Question, right, wrong
+
+QUESTIONS = (
+    Question(
+        "f is a tf.function. f(x, 1), f(x, 2), f(x, 3): how many traces, and why?",
+        (
+            wrong(
+                "One: the second argument is a number of the same type.",
+                "A Python number is part of the key by its value, not by its type.",
+            ),
+            right(
+                "Three: a Python number's value is part of the key.",
+                "Pass tf.constant(1) instead, and one trace serves all values.",
+            ),
+            wrong(
+                "Two, since shapes and numbers are relaxed after the first.",
+                "Relaxing (reduce_retracing) works on shapes. Python numbers are never relaxed.",
+            ),
+        ),
+    ),
+    Question(
+        "How many bytes of tensors does tracing a function allocate that makes a 256 MiB tensor?",
+        (
+            right(
+                "Almost none: tracing builds a description.",
+                "Placeholders and operations take kilobytes, whatever the shapes.",
+            ),
+            wrong(
+                "256 MiB, since the function's Python code runs.",
+                "The Python code runs on symbolic tensors, which have a shape but no buffer.",
+            ),
+            wrong(
+                "512 MiB: one for the trace, one for the run.",
+                "Only the run allocates the tensor.",
+            ),
+        ),
+    ),
+    Question(
+        "A function uses a NumPy array of 4 MiB from outside. What happens in each of its traces?",
+        (
+            wrong(
+                "The array is captured: every trace refers to the same memory.",
+                "That is what happens to tensors and variables. Arrays are turned into constants.",
+            ),
+            right(
+                "It becomes a constant in the graph, anew in each trace.",
+                "The graph's own description holds the 4 MiB. Make it a tensor outside, once.",
+            ),
+            wrong(
+                "It is read again from NumPy at each call.",
+                "After tracing, the Python code and its arrays are not looked at any more.",
+            ),
+        ),
+    ),
+    Question(
+        "if flag: … else: … in a tf.function. With which flag do both branches get into one graph?",
+        (
+            wrong(
+                "A Python bool.",
+                "Python takes one branch while tracing. True and False give two traces with one "
+                "branch each.",
+            ),
+            right(
+                "A tensor of dtype bool.",
+                "AutoGraph makes a conditional of it, and only the branch that is taken allocates.",
+            ),
+            wrong(
+                "Either.",
+                "Only a tensor's value is unknown while tracing.",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,201 @@
+"""`MemoryCallback`: what a batch needs, in the logs; and that nothing stays on.
+
+The models allocate a known amount beside little else: a step that makes N tensors of 1 MiB.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+import lessons_lib as ll
+from lessons_lib.common.results import alt_text
+from lessons_lib.instruments.keras_callback import FitMemory, MemoryCallback
+from lessons_lib.plots.keras_fit import describe_fit
+from lessons_lib.plots.theme import get_alt
+from tests.support.state import state
+
+tf = ll.runtime.tf
+S = 2**20
+LITTLE = 64 * 2**10  # everything of a step beside its big tensors
+
+
+def make_model(tensors: int = 1, *, fail_at: int = -1, **options: Any) -> Any:
+    """Make a model whose training step holds so many tensors of 1 MiB at once."""
+
+    class Model(tf.keras.Model):
+        steps = 0
+
+        def call(self, x: Any) -> Any:
+            return x
+
+        def train_step(self, data: Any) -> dict[str, Any]:
+            if fail_at >= 0 and self.steps >= fail_at:
+                raise LookupError("mine")
+            self.steps += 1
+            made = [tf.random.uniform([512, 512]) for _ in range(tensors)]
+            return {"loss": tf.reduce_sum(tf.add_n(made))}
+
+        def test_step(self, data: Any) -> dict[str, Any]:
+            made = tf.random.uniform([1024, 1024])
+            return {"loss": tf.reduce_sum(made)}
+
+    model = Model()
+    model.compile("sgd", "mse", **options)
+    return model
+
+
+def fit(model: Any, callbacks: list[Any], **options: Any) -> Any:
+    x = tf.zeros([8, 2])
+    options = {"batch_size": 2, "verbose": 0, **options}
+    return model.fit(x, x, callbacks=callbacks, **options)
+
+
+@pytest.fixture(scope="module")
+def run() -> tuple[FitMemory, dict[str, list[float]]]:
+    memory = MemoryCallback()
+    x = tf.zeros([8, 2])
+    history = fit(make_model(2, run_eagerly=True), [memory], epochs=2, validation_data=(x, x))
+    return memory.result, history.history
+
+
+def test_peak_of_a_batch_is_what_its_step_holds(run: Any) -> None:
+    result, _ = run
+    assert [len(result.epoch(e, p)) for e in (0, 1) for p in ("train", "validation")] == [4] * 4
+    for batch in result.batches:
+        # Two tensors and their sum; the validation holds one tensor of 4 MiB.
+        held = 3 * S if batch.phase == "train" else 4 * S
+        assert abs(batch.peak_bytes - held) < LITTLE
+        assert abs(batch.kept_bytes) < LITTLE
+    one = MemoryCallback()
+    fit(make_model(1, run_eagerly=True), [one])
+    assert one.result.peak_bytes < 3 * S  # a smaller step is seen to be smaller
+
+
+def test_logs_of_an_epoch_are_made_of_its_batches(run: Any) -> None:
+    result, history = run
+    for prefix, phase in (("", "train"), ("val_", "validation")):
+        for epoch in (0, 1):
+            batches = result.epoch(epoch, phase)
+            assert history[f"{prefix}peak_mib"][epoch] == max(b.peak_bytes for b in batches) / S
+            assert history[f"{prefix}kept_mib"][epoch] == sum(b.kept_bytes for b in batches) / S
+
+
+def test_recording_is_of_the_batch_with_the_highest_peak(run: Any) -> None:
+    result, _ = run
+    assert result.recording.peak_bytes == result.peak_bytes
+    assert result.recording.label.startswith("validation batch")
+    assert "test_callback.py" in str(result.recording.by_line())
+
+
+@pytest.mark.parametrize("options", [{}, {"jit_compile": True}], ids=["graph", "XLA"])
+def test_compiled_steps_are_seen_too(options: dict[str, Any]) -> None:
+    memory = MemoryCallback()
+    fit(make_model(2, **options), [memory])
+    assert len(memory.result.batches) == 4
+    assert memory.result.peak_bytes >= (S if not options else 1)
+    assert bool(memory.result.notes) is bool(options)
+
+
+def test_progress_bar_shows_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    fit(make_model(), [MemoryCallback()], verbose=2)
+    assert "peak_mib: " in capsys.readouterr().out
+    fit(make_model(), [], verbose=2)
+    assert "peak_mib: " not in capsys.readouterr().out
+
+
+def test_step_that_raises_leaves_nothing_on() -> None:
+    before = state()
+    model, memory = make_model(run_eagerly=True, fail_at=2), MemoryCallback()
+    with pytest.raises(LookupError, match="mine"):
+        fit(model, [memory])
+    assert state() == before
+    assert len(memory.result.batches) == 2
+    plain = make_model(run_eagerly=True)
+    fit(plain, [])
+    assert type(model.train_function) is type(plain.train_function)
+
+
+class Raises(tf.keras.callbacks.Callback):
+    def __init__(self, when: str) -> None:
+        super().__init__()
+        setattr(self, when, self.fail)
+
+    def fail(self, batch: int, logs: Any = None) -> None:
+        if batch == 1:
+            raise LookupError("mine")
+
+
+@pytest.mark.parametrize("when", ["on_train_batch_begin", "on_train_batch_end"])
+def test_other_callback_that_raises_leaves_nothing_on(when: str) -> None:
+    before = state()
+    model, memory = make_model(run_eagerly=True), MemoryCallback()
+    with pytest.raises(LookupError, match="mine"):
+        fit(model, [memory, Raises(when)])
+    assert state() == before
+    seen, another = len(memory.result.batches), MemoryCallback()
+    fit(model, [another])
+    assert len(another.result.batches) == 4
+    assert len(memory.result.batches) == seen
+
+
+def test_second_fit_begins_anew_and_evaluate_is_watched_too() -> None:
+    model, memory = make_model(run_eagerly=True), MemoryCallback()
+    fit(model, [memory], epochs=2)
+    assert (len(memory.result.batches), memory.result.epochs) == (8, 2)
+    fit(model, [memory])
+    assert (len(memory.result.batches), memory.result.epochs) == (4, 1)
+    x = tf.zeros([4, 2])
+    model.evaluate(x, x, batch_size=2, verbose=0, callbacks=[memory])
+    assert [b.phase for b in memory.result.batches[-2:]] == ["validation"] * 2
+
+
+def test_it_is_a_keras_callback_and_can_be_derived_from_and_copied() -> None:
+    class Mine(MemoryCallback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            super().on_epoch_end(epoch, logs)
+            self.epochs_seen = epoch + 1
+
+    mine = Mine()
+    assert isinstance(mine, tf.keras.callbacks.Callback)
+    assert isinstance(mine, Mine)
+    assert type(MemoryCallback()) is type(MemoryCallback())
+    assert isinstance(copy.deepcopy(mine), Mine)
+    fit(make_model(), [mine], epochs=2)
+    assert mine.epochs_seen == 2
+
+
+def test_class_itself_needs_no_keras_until_one_is_made() -> None:
+    base = tf.keras.callbacks.Callback
+    assert not issubclass(MemoryCallback, base)
+    assert issubclass(type(MemoryCallback()), base)
+
+
+def test_picture_shows_each_batch_and_what_was_kept(run: Any) -> None:
+    result, _ = run
+    ax = result.plot()
+    assert len(ax.collections) == 2  # training and validation
+    kept = ax.get_lines()[0].get_ydata()
+    assert len(kept) == len(result.batches) + 1
+    assert kept[-1] == result.kept_bytes
+    assert [t.get_text() for t in ax.texts if "epoch" in t.get_text()] == ["epoch 1", "epoch 2"]
+    assert get_alt(ax) == describe_fit(result) == alt_text(result)
+    assert "16 batches in 2 epochs" in get_alt(ax)
+
+
+def test_callback_that_saw_nothing_shows_that() -> None:
+    memory = MemoryCallback()
+    assert memory.result.peak_bytes == 0
+    assert "no batch was run" in get_alt(memory.plot())
+    assert (
+        repr(memory) == "<MemoryCallback: <FitMemory: 0 batches in 0 epochs, peak 0 B, kept 0 B>>"
+    )
+
+
+def test_table_has_a_row_for_each_epoch_and_phase(run: Any) -> None:
+    result, _ = run
+    html = result._repr_html_()
+    assert html.count("<tr>") == 1 + 4
+    assert html.count("validation") == 2

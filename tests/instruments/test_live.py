@@ -1,0 +1,174 @@
+"""`live_tensors`: bytes by arithmetic, shared buffers once, names of holders, nothing kept."""
+
+from __future__ import annotations
+
+import gc
+import os
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lessons_lib.common import runtime
+from lessons_lib.common.gc_control import quick_collection
+from lessons_lib.common.results import alt_text
+from lessons_lib.common.runtime import tf
+from lessons_lib.instruments.holders import object_types
+from lessons_lib.instruments.live import LiveTensors, live_tensors
+from lessons_lib.recording.recorder import record
+
+# Sizes that nothing else in the process has, so that rows can be told from what other tests left.
+ODD, SIZE = (37, 41), 37 * 41 * 4
+
+
+@pytest.fixture(autouse=True)
+def only_what_the_test_makes() -> Iterator[None]:
+    """Set aside what other tests of this process left alive: a million objects, or more."""
+    with quick_collection():
+        yield
+
+
+def named(result: LiveTensors, text: str) -> list[Any]:
+    return [row for row in result.rows if text in row.holder]
+
+
+def test_rows_have_sizes_and_holders() -> None:
+    shelf = {"first": [tf.ones(ODD)]}
+    weights = tf.Variable(tf.zeros(ODD), name="weights")
+    result = live_tensors()
+    (tensor,) = named(result, "shelf")
+    assert (tensor.what, tensor.shape, tensor.dtype) == ("tf.Tensor", ODD, "float32")
+    assert tensor.nbytes == SIZE
+    assert tensor.holder == (
+        "shelf in test_rows_have_sizes_and_holders() (dict) → ['first'] (list) → tf.Tensor"
+    )
+    (variable,) = [row for row in result.variables if row.shape == ODD]
+    assert variable.nbytes == SIZE
+    assert variable.name.startswith("weights")
+    assert "weights in test_rows" in variable.holder
+    assert tensor in result.tensors
+    assert len(result) == len(result.rows)
+    sizes = [row.nbytes for row in result.rows]
+    assert sizes == sorted(sizes, reverse=True)
+    del shelf, weights
+
+
+def test_shared_buffers_count_once() -> None:
+    gc.collect()
+    before = live_tensors().nbytes
+    base = tf.ones([64, 128])  # 32 KiB
+    kept = [base, tf.reshape(base, [128, 64]), base[3], tf.identity(base)]
+    result = live_tensors()
+    assert result.nbytes - before == 64 * 128 * 4
+    rows = named(result, "kept")
+    assert len(rows) >= 2  # base itself may be named by its own name
+    shared = [row for row in result.rows if row.shape in ((64, 128), (128, 64)) and row.shared]
+    assert len(shared) == 2
+    variable = tf.Variable(base)
+    assert live_tensors().nbytes - before == 64 * 128 * 4
+    variable.assign_add(tf.ones([64, 128]))
+    assert live_tensors().nbytes - before == 2 * 64 * 128 * 4
+    del kept, base, variable
+    gc.collect()
+    assert live_tensors().nbytes == before
+
+
+@pytest.mark.parametrize(
+    ("make", "nbytes"),
+    [
+        (lambda: tf.zeros([10], tf.bfloat16), 20),
+        (lambda: tf.zeros([10], tf.complex128), 160),
+        (lambda: tf.constant(["a", "bcd"]), 48),  # two heads of 24 bytes
+        (lambda: tf.zeros([0, 5]), 0),
+        (lambda: tf.constant(True), 1),
+    ],
+)
+def test_types_of_all_kinds_have_sizes(make: Any, nbytes: int) -> None:
+    tensor = make()
+    assert object_types.tensor_bytes(tensor) == nbytes
+    box = [tensor]
+    rows = [row for row in live_tensors().rows if row.dtype == tensor.dtype.name]
+    assert any(row.nbytes == nbytes and row.shape == tuple(tensor.shape) for row in rows)
+    del box
+
+
+def test_composite_tensors_show_their_parts_and_handles_do_not_show() -> None:
+    ragged = tf.RaggedTensor.from_row_lengths(tf.zeros([41], tf.float64), [40, 1])
+    sparse = tf.sparse.from_dense(tf.linalg.diag(tf.ones([43], tf.float64)))
+    dataset = tf.data.Dataset.range(3)
+    result = live_tensors()
+    assert [row.nbytes for row in result.rows if row.shape == (41,)] == [41 * 8]
+    assert [row.nbytes for row in result.rows if row.shape == (43, 2)] == [43 * 2 * 8]
+    assert not [row for row in result.rows if row.dtype in ("variant", "resource")]
+    del ragged, sparse, dataset
+
+
+def test_line_comes_from_a_recording() -> None:
+    tf.zeros(ODD)
+    with record() as recording:
+        kept = tf.fill(ODD, 3.0)
+    (row,) = [row for row in live_tensors(recording).rows if row.shape == ODD]
+    assert row.line is not None
+    assert row.line.text == "kept = tf.fill(ODD, 3.0)"
+    assert [row.line for row in live_tensors().rows if row.shape == ODD] == [None]
+    with record() as doubtful:
+        more = [tf.fill([53], 1.0)]
+        more.append(tf.fill([53], 2.0))
+    lines = {row.line for row in live_tensors(doubtful).rows if row.shape == (53,)}
+    assert lines == {None}  # two lines made that shape: no guess
+    del kept, more
+
+
+def test_nothing_is_kept_and_nothing_is_made() -> None:
+    tensor, variable = tf.ones(ODD), tf.Variable(tf.ones(ODD))
+    variable.assign_add(tf.ones(ODD))
+    refs = [weakref.ref(tensor), weakref.ref(variable)]
+    pointer = variable.read_value().numpy()
+    result = live_tensors()
+    np.testing.assert_array_equal(variable.numpy(), pointer)
+    result.plot()
+    del tensor, variable
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]
+
+
+def test_reading_variables_is_not_recorded_by_a_tape() -> None:
+    variable = tf.Variable(tf.ones([3]))
+    with tf.GradientTape() as tape:
+        live_tensors()
+    assert tape.watched_variables() == ()
+    del variable
+
+
+def test_result_shows_itself() -> None:
+    # Larger than what other tests of this process may have left alive.
+    shelf = [tf.ones([4096, 1024]) for _ in range(3)]
+    result = live_tensors()
+    assert "tensors" in repr(result)
+    assert "alive" in repr(result)
+    (group,) = [group for group in result.by_holder() if "shelf" in group.holder]
+    assert (group.count, group.nbytes) == (3, 3 * 4096 * 1024 * 4)
+    assert "shelf" in result._repr_html_()
+    assert "3 × shelf" in alt_text(result)
+    ax = result.plot()
+    assert any("3 × shelf" in label.get_text() for label in ax.get_yticklabels())
+    del shelf
+
+
+def test_wrong_argument_and_fork_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TypeError, match="give the Recording"):
+        live_tensors("recording")  # type: ignore[arg-type]
+    monkeypatch.setattr(runtime, "home_process", os.getpid() + 1)
+    with pytest.raises(RuntimeError, match="forked"):
+        live_tensors()
+
+
+def test_bytes_of_overlapping_extents() -> None:
+    assert object_types.union_bytes([]) == 0
+    assert object_types.union_bytes([(100, 10), (200, 10)]) == 20
+    assert object_types.union_bytes([(100, 10), (100, 10)]) == 10
+    assert object_types.union_bytes([(100, 10), (105, 10)]) == 15
+    assert object_types.union_bytes([(100, 50), (110, 10), (140, 20)]) == 60
+    assert object_types.union_bytes([(-1, 10), (-2, 10)]) == 20  # unknown places never overlap

@@ -1,0 +1,118 @@
+"""The package as it is installed: what it brings along, and what it leaves alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.__main__ import counted, off_the_pins
+from tests.support.notebooks import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PLUGIN = "lessons_lib_pytest"
+
+# Run by pytest in a folder of its own.  The stand-in for TensorFlow's loading is the real one:
+# a test that asks for no fixture must find neither package loaded.
+TESTS = """
+import sys
+
+def test_pytest_alone_loads_no_tensorflow():
+    assert "lessons_lib_pytest" in sys.modules
+    assert "lessons_lib" not in sys.modules
+    assert "tensorflow" not in sys.modules
+
+def test_within_budget(tf_memory_budget):
+    import tensorflow as tf
+    with tf_memory_budget("1 MiB"):
+        tf.zeros([1000])
+
+def test_over_budget(tf_memory_budget):
+    import tensorflow as tf
+    with tf_memory_budget("1 MiB"):
+        tf.zeros([1_000_000])
+"""
+
+
+def installed() -> bool:
+    """Say whether pytest finds the plugin by itself, as it does after ``pip install -e .``."""
+    return any(point.value == PLUGIN for point in metadata.entry_points(group="pytest11"))
+
+
+needs_installation = pytest.mark.skipif(
+    not installed(), reason="lessons_lib is not installed (`pip install -e .`)"
+)
+
+
+def folders_left_out(package: Path) -> list[str]:
+    """List the folders with modules that an installation would leave out."""
+    folders = {path.parent for path in package.rglob("*.py")}
+    return sorted(str(path) for path in folders if not (path / "__init__.py").exists())
+
+
+def test_every_folder_of_modules_is_installed(tmp_path: Path) -> None:
+    assert folders_left_out(ROOT / "lessons_lib") == []
+    (tmp_path / "forgotten").mkdir()
+    (tmp_path / "forgotten" / "module.py").touch()
+    (tmp_path / "__init__.py").touch()
+    assert folders_left_out(tmp_path) == [str(tmp_path / "forgotten")]
+
+
+def test_installing_the_package_brings_no_tensorflow() -> None:
+    names = {Requirement(text).name for text in PROJECT["project"]["dependencies"]}
+    assert not {name for name in names if "tensorflow" in name or "keras" in name}
+    assert {"tensorflow", "cpu"} <= set(PROJECT["project"]["optional-dependencies"])
+
+
+@needs_installation
+def test_fixture_loads_tensorflow_only_when_used_and_holds_the_budget(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--tb=short"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "test_pytest_alone_loads_no_tensorflow PASSED" in done.stdout, done.stdout
+    assert "test_within_budget PASSED" in done.stdout, done.stdout
+    assert "test_over_budget FAILED" in done.stdout, done.stdout
+    assert "MemoryBudgetExceeded" in done.stdout, done.stdout
+
+
+def test_every_requirement_says_why() -> None:
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    packages = [line for line in lines if line and not line.startswith("#")]
+    assert len(packages) > 10
+    assert [line for line in packages if "# " not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("requirements", "complaint"),
+    [
+        ("numpy==0.1  # too old", "numpy "),
+        ("no-such-package-of-ours~=1.0", "is not installed"),
+        ("numpy>>1", "not understood"),
+    ],
+)
+def test_other_version_than_the_tested_one_is_seen(requirements: str, complaint: str) -> None:
+    found = off_the_pins(f"# a comment\n-e .  # ourselves\n{requirements}\n")
+    assert len(found) == 1
+    assert complaint in found[0]
+
+
+def test_version_as_tested_raises_no_complaint() -> None:
+    here = metadata.version("numpy")
+    elsewhere = "tensorflow~=0.1; sys_platform == 'no such system'"
+    assert off_the_pins(f"numpy~={here}  # why\n{elsewhere}\n") == []
+
+
+def test_errors_of_a_run_count_as_failures() -> None:
+    suite = '<testsuite tests="9" errors="1" failures="2" skipped="3"/>'
+    assert counted(f"<testsuites>{suite}{suite}</testsuites>") == (6, 6, 6)

@@ -1,0 +1,411 @@
+"""Small random programs: what they are, how TensorFlow runs them, and what must be alive when.
+
+A program is a list of steps over a handful of names.  `Machine` runs it with TensorFlow;
+`Ledger` knows nothing of TensorFlow and works out, from shapes and data types alone, which bytes
+are alive after each step.  The two share the steps and nothing else.
+
+What the ledger takes as given, and so what the programs show: an eager operation makes its output
+while its inputs and the name's old value are still there; reshaping, identities and casts to the
+same type share; a row is shared if it is the only one, or if rows are a multiple of 64 bytes, else
+copied; a graph's chain of element-wise operations makes one buffer; a tape keeps the inputs of
+products and the outputs of tanh, until it goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from hypothesis import strategies as st
+
+from lessons_lib.common.runtime import tf
+from tests.support.exactness_checks import ITEM, ints, new
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class New:
+    """``name = a new tensor``."""
+
+    name: str
+    shape: Shape
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Unary:
+    """``name = op(source)``, with as many bytes as the source."""
+
+    name: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Binary:
+    """``name = op(left, right)`` of one shape and type."""
+
+    name: str
+    left: str
+    right: str
+
+
+@dataclass(frozen=True)
+class Product:
+    """``name = left @ right``, with float32 matrices."""
+
+    name: str
+    left: str
+    right: str
+
+
+@dataclass(frozen=True)
+class Cast:
+    """``name = cast(source, dtype)``."""
+
+    name: str
+    source: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """``name = reshape(source, [-1])``, a view."""
+
+    name: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """``name = source[0]``, a view or a copy."""
+
+    name: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Same:
+    """``name = source``: another name for one tensor."""
+
+    name: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Drop:
+    """``del name``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A Python loop: ``name = op(name)``, `times` times."""
+
+    name: str
+    times: int
+
+
+@dataclass(frozen=True)
+class Graph:
+    """``name = f(source)`` with a ``tf.function`` of `length` element-wise operations."""
+
+    name: str
+    source: str
+    length: int
+
+
+@dataclass(frozen=True)
+class Tape:
+    """``name`` goes through `times` products (or tanh) under a tape, which is kept as `tape`."""
+
+    name: str
+    weight: str | None
+    times: int
+    tape: str
+
+
+Step = New | Unary | Binary | Product | Cast | Reshape | Row | Same | Drop | Loop | Graph | Tape
+Program = tuple[Step, ...]
+
+
+# ---------------------------------------------------------------- the model
+
+
+@dataclass(eq=False)
+class Memory:
+    """A buffer of the model: its size and how many things hold it."""
+
+    nbytes: int
+    holders: int = 0
+
+
+class Ledger:
+    """What must be alive when, by counting who holds what."""
+
+    def __init__(self) -> None:
+        self.live = self.peak = self.allocated = 0
+        self.names: dict[str, list[Memory]] = {}
+        self.values: dict[str, tuple[Memory, Shape, str]] = {}
+
+    def begin(self) -> None:
+        """Count from here on, as a recording does."""
+        self.live = self.peak = self.allocated = 0
+
+    def make(self, nbytes: int) -> Memory:
+        self.live += nbytes
+        self.allocated += nbytes
+        self.peak = max(self.peak, self.live)
+        return Memory(nbytes)
+
+    def bind(self, name: str, memory: Memory, shape: Shape, dtype: str) -> None:
+        self.hold(name, [memory])
+        self.values[name] = memory, shape, dtype
+
+    def hold(self, name: str, held: list[Memory]) -> None:
+        """Let a name hold something; what it held before goes afterwards."""
+        for memory in held:
+            memory.holders += 1
+        old = self.names.get(name, [])
+        self.names[name] = held
+        self.release(old)
+
+    def release(self, held: list[Memory]) -> None:
+        for memory in held:
+            memory.holders -= 1
+            if not memory.holders:
+                self.live -= memory.nbytes
+
+    def run(self, program: Program) -> None:
+        for step in program:
+            self.step(step)
+
+    def step(self, step: Step) -> None:
+        match step:
+            case New(name, shape, dtype):
+                self.bind(name, self.make(prod(shape) * ITEM[dtype]), shape, dtype)
+            case Unary(name, source) | Binary(name, source, _) | Graph(name, source, _):
+                memory, shape, dtype = self.values[source]
+                self.bind(name, self.make(prod(shape) * ITEM[dtype]), shape, dtype)
+            case Product(name, left, right):
+                shape = (self.values[left][1][0], self.values[right][1][1])
+                self.bind(name, self.make(prod(shape) * 4), shape, "float32")
+            case Cast(name, source, dtype):
+                memory, shape, old = self.values[source]
+                made = memory if old == dtype else self.make(prod(shape) * ITEM[dtype])
+                self.bind(name, made, shape, dtype)
+            case Reshape(name, source):
+                memory, shape, dtype = self.values[source]
+                self.bind(name, memory, (prod(shape),), dtype)
+            case Row(name, source):
+                memory, shape, dtype = self.values[source]
+                size = prod(shape[1:]) * ITEM[dtype]
+                shared = shape[0] == 1 or size % 64 == 0
+                self.bind(name, memory if shared else self.make(size), shape[1:], dtype)
+            case Same(name, source):
+                self.bind(name, *self.values[source])
+            case Drop(name):
+                self.release(self.names.pop(name))
+                self.values.pop(name, None)
+            case Loop(name, times):
+                for _ in range(times):
+                    self.step(Unary(name, name))
+            case Tape(name, weight, times, tape):
+                self.tape(name, weight, times, tape)
+
+    def tape(self, name: str, weight: str | None, times: int, tape: str) -> None:
+        kept: list[Memory] = []
+        self.hold(tape, [])
+        for _ in range(times):
+            source, shape, dtype = self.values[name]
+            made = self.make(prod(shape) * ITEM[dtype])
+            # A product's gradient needs both factors, tanh's its result; the tape holds them.
+            held = [made] if weight is None else [source, self.values[weight][0]]
+            for memory in held:
+                memory.holders += 1
+            kept += held
+            self.bind(name, made, shape, dtype)
+        self.names[tape] = kept
+
+
+# ---------------------------------------------------------------- TensorFlow
+
+
+def _chain(length: int) -> Any:
+    def chain(x: Any) -> Any:
+        for k in range(length):
+            x = (tf.negative, tf.tanh, tf.exp)[k % 3](x)
+        return x
+
+    # One trace for all shapes.
+    return tf.function(chain, input_signature=[tf.TensorSpec(None, tf.float32)])
+
+
+_CHAINS = {length: _chain(length) for length in (1, 2, 5)}
+
+
+class Machine:
+    """Runs programs with TensorFlow; every name's value is held by `names` alone."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
+
+    def run(self, program: Program) -> None:
+        for step in program:
+            self.step(step)
+
+    def step(self, step: Step) -> None:
+        names, raw = self.names, tf.raw_ops
+        match step:
+            case New(name, shape, dtype):
+                names[name] = new(*shape, dtype=dtype)
+            case Unary(name, source):
+                names[name] = self.unary(names[source])
+            case Binary(name, left, right):
+                if names[left].dtype == tf.bool:
+                    names[name] = raw.LogicalAnd(x=names[left], y=names[right])
+                else:
+                    names[name] = raw.AddV2(x=names[left], y=names[right])
+            case Product(name, left, right):
+                names[name] = raw.MatMul(a=names[left], b=names[right])
+            case Cast(name, source, dtype):
+                names[name] = tf.cast(names[source], dtype)
+            case Reshape(name, source):
+                names[name] = raw.Reshape(tensor=names[source], shape=ints(-1))
+            case Row(name, source):
+                names[name] = raw.StridedSlice(
+                    input=names[source], begin=ints(0), end=ints(1), strides=ints(1),
+                    shrink_axis_mask=1,
+                )  # fmt: skip
+            case Same(name, source):
+                names[name] = names[source]
+            case Drop(name):
+                del names[name]
+            case Loop(name, times):
+                for _ in range(times):
+                    names[name] = self.unary(names[name])
+            case Graph(name, source, length):
+                names[name] = _CHAINS[length](names[source])
+            case Tape(name, weight, times, tape):
+                names[tape] = None
+                self.tape(name, weight, times, tape)
+
+    @staticmethod
+    def unary(x: Any) -> Any:
+        return tf.raw_ops.LogicalNot(x=x) if x.dtype == tf.bool else tf.raw_ops.Neg(x=x)
+
+    def tape(self, name: str, weight: str | None, times: int, tape: str) -> None:
+        names = self.names
+        with tf.GradientTape() as recording:
+            recording.watch(names[name])
+            if weight is not None:
+                recording.watch(names[weight])
+            for _ in range(times):
+                if weight is None:
+                    names[name] = tf.raw_ops.Tanh(x=names[name])
+                else:
+                    names[name] = tf.raw_ops.MatMul(a=names[name], b=names[weight])
+        names[tape] = recording
+
+
+# ---------------------------------------------------------------- random programs
+
+NAMES = ("a", "b", "c", "d")
+TAPES = ("t", "u")
+NUMBERS = ("float32", "float64", "bfloat16", "float16", "int32", "int64", "int8", "uint8")
+DTYPES = (*NUMBERS, "bool", "complex64")
+_SIGNED = ("float32", "float64", "bfloat16", "float16", "int32", "int64", "int8", "complex64")
+_DIMENSION = st.one_of(st.integers(1, 5), st.sampled_from((16, 17, 31, 64, 100)))
+_SHAPES = st.lists(_DIMENSION, max_size=3).map(tuple)
+
+
+@st.composite
+def programs(draw: st.DrawFn, most: int = 14) -> Program:
+    """Draw a program whose every step can run."""
+    known: dict[str, tuple[Shape, str]] = {}
+    tapes: set[str] = set()
+    steps: list[Step] = []
+    for _ in range(draw(st.integers(1, most))):
+        step = draw(st.one_of(*_choices(known, tapes)))
+        steps.append(step)
+        _follow(step, known, tapes)
+    return tuple(steps)
+
+
+def _choices(known: dict[str, tuple[Shape, str]], tapes: set[str]) -> list[Any]:
+    name = st.sampled_from(NAMES)
+    choices: list[Any] = [
+        st.builds(New, name, _SHAPES, st.sampled_from(DTYPES)),
+        # Square matrices are what products and tapes need.
+        st.builds(New, name, st.sampled_from(((7, 7), (16, 16), (33, 33))), st.just("float32")),
+    ]
+    some = sorted(known)
+    if some:
+        source = st.sampled_from(some)
+        choices += [
+            st.builds(Same, name, source),
+            st.builds(Reshape, name, source),
+            st.builds(Drop, st.sampled_from(some + sorted(tapes))),
+        ]
+
+    def having(test: Any) -> list[str]:
+        return [n for n in some if test(*known[n])]
+
+    if found := having(lambda shape, dtype: dtype in (*_SIGNED, "bool")):
+        source = st.sampled_from(found)
+        choices.append(st.builds(Unary, name, source))
+        choices.append(st.builds(Loop, source, st.integers(1, 9)))
+    if found := having(lambda shape, dtype: dtype in NUMBERS):
+        choices.append(st.builds(Cast, name, st.sampled_from(found), st.sampled_from(NUMBERS)))
+    if found := having(lambda shape, dtype: len(shape) >= 2):
+        choices.append(st.builds(Row, name, st.sampled_from(found)))
+    pairs = [(m, n) for m in some for n in some if known[m] == known[n]]
+    if pairs:
+        choices.append(
+            st.tuples(name, st.sampled_from(pairs)).map(lambda drawn: Binary(drawn[0], *drawn[1]))
+        )
+    floats = having(lambda shape, dtype: dtype == "float32")
+    if floats:
+        source = st.sampled_from(floats)
+        choices.append(st.builds(Graph, name, source, st.sampled_from(sorted(_CHAINS))))
+        tape = st.sampled_from(TAPES)
+        choices.append(st.builds(Tape, source, st.none(), st.integers(1, 6), tape))
+    matrices = [n for n in floats if len(known[n][0]) == 2]
+    products = [(m, n) for m in matrices for n in matrices if known[m][0][1] == known[n][0][0]]
+    if products:
+        choices.append(
+            st.tuples(name, st.sampled_from(products)).map(lambda d: Product(d[0], *d[1]))
+        )
+    square = [(m, n) for m, n in products if m != n and known[n][0][0] == known[n][0][1]]
+    if square:
+        choices.append(
+            st.tuples(st.sampled_from(square), st.integers(1, 6), st.sampled_from(TAPES)).map(
+                lambda d: Tape(d[0][0], d[0][1], d[1], d[2])
+            )
+        )
+    return choices
+
+
+def _follow(step: Step, known: dict[str, tuple[Shape, str]], tapes: set[str]) -> None:
+    match step:
+        case New(name, shape, dtype):
+            known[name] = shape, dtype
+        case Unary(name, source) | Binary(name, source, _) | Graph(name, source, _):
+            known[name] = known[source]
+        case Same(name, source):
+            known[name] = known[source]
+        case Product(name, left, right):
+            known[name] = (known[left][0][0], known[right][0][1]), "float32"
+        case Cast(name, source, dtype):
+            known[name] = known[source][0], dtype
+        case Reshape(name, source):
+            known[name] = (prod(known[source][0]),), known[source][1]
+        case Row(name, source):
+            known[name] = known[source][0][1:], known[source][1]
+        case Drop(name):
+            known.pop(name, None)
+            tapes.discard(name)
+        case Tape(_, _, _, tape):
+            tapes.add(tape)
