@@ -21,19 +21,46 @@ def program_has_frozen() -> bool:
     return gc.get_freeze_count() >= _OF_THE_INTERPRETER
 
 
+class _SetAside:
+    """Whether the frozen objects are those that `quick_collection` set aside."""
+
+    ours = False
+
+
 @contextlib.contextmanager
 def quick_collection() -> Iterator[None]:
     """Make garbage collections quick: collect, then set aside the objects that are there.
 
-    An object that was there before and becomes garbage in a cycle is freed after the block.  Where
-    a program has frozen objects of its own, nothing is set aside.
+    An object that was there before and becomes garbage in a cycle is freed after the block, or by
+    `full_collection`.  Where a program has frozen objects of its own, nothing is set aside.
     """
     gc.collect()
     ours = not program_has_frozen()
     if ours:
         gc.freeze()
+        _SetAside.ours = True
     try:
         yield
     finally:
         if ours:
+            _SetAside.ours = False
             gc.unfreeze()
+
+
+def full_collection() -> None:
+    """Collect garbage in a `quick_collection` block among what was set aside, too."""
+    if _SetAside.ours:
+        gc.unfreeze()
+    gc.collect()
+
+
+def is_set_aside(thing: object) -> bool:
+    """Tell whether an object, or what it refers to itself, was set aside by `quick_collection`."""
+    if not _SetAside.ours:
+        return False
+    looked_at = set(map(id, gc.get_objects()))
+    parts = (thing, *gc.get_referents(thing))
+    return any(
+        gc.is_tracked(part) and id(part) not in looked_at and not isinstance(part, type)
+        for part in parts
+    )

@@ -110,3 +110,9 @@ def html_table(
         f'<table style="{_TABLE}">{head}<thead><tr>{cells("th", headers)}</tr></thead>'
         f"<tbody>{body}</tbody></table>"
     )
+
+
+def notes_table(notes: Iterable[object]) -> str:
+    """Build the table of notes that stands below a result's own; empty when there are none."""
+    rows = [(note,) for note in notes]
+    return html_table(("note",), rows) if rows else ""

@@ -65,6 +65,22 @@ def counted(n: int, what: str) -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
+def about_seconds(seconds: float) -> str:
+    """Write measured seconds, which are noisy: ``≈ 12.3 ms``, ``≈ 1.5 s``."""
+    return f"≈ {seconds:.3g} s" if seconds >= 1 else f"≈ {seconds * 1e3:.3g} ms"
+
+
+def byte_range(low: int, high: int) -> str:
+    """Write figures of several runs: bare where they are equal, else ``≈ 26 to 30 MiB``."""
+    if low == high:
+        return format_bytes(high)
+    texts = format_bytes(low), format_bytes(high)
+    if texts[0] == texts[1]:
+        return f"≈ {texts[1]}"
+    numbers, units = zip(*(text.split() for text in texts), strict=True)
+    return f"≈ {numbers[0] if units[0] == units[1] else texts[0]} to {texts[1]}"
+
+
 def parse_bytes(size: int | str) -> int:
     """Read a size.
 

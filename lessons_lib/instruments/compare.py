@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lessons_lib.common.arguments import check_count, check_function
-from lessons_lib.common.results import Result, html_table, summary_html
+from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.runtime import require_home_process
-from lessons_lib.common.units import format_bytes
+from lessons_lib.common.units import about_seconds, byte_range, format_bytes
 from lessons_lib.instruments import equality
 from lessons_lib.instruments.equality import Difference
 from lessons_lib.instruments.measure import (
     Measurement,
-    format_peaks,
     run_once,
+    set_aside,
     summarise,
 )
 from lessons_lib.instruments.tracing import TraceCounter
@@ -97,7 +97,7 @@ class Comparison(Result):
         return {m.label: m.recording for m in self.measurements}
 
     def __repr__(self) -> str:
-        peaks = ", ".join(f"{m.label} {format_peaks(m.peak_range)}" for m in self.measurements)
+        peaks = ", ".join(f"{m.label} {byte_range(*m.peak_range)}" for m in self.measurements)
         verdict = {True: "results agree", False: "RESULTS DIFFER", None: "results not compared"}
         return f"<Comparison: peak {peaks}; {verdict[self.agree]}>"
 
@@ -116,11 +116,11 @@ def _(result: Comparison) -> str:
     rows = [
         (
             m.label,
-            format_peaks(m.peak_range),
+            byte_range(*m.peak_range),
             format_bytes(m.kept_bytes),
             format_bytes(m.recording.allocated_bytes),
             f"{int((m.recording.buffers.born >= 0).sum()):,}",
-            f"≈ {m.seconds * 1e3:.3g} ms",
+            about_seconds(m.seconds),
             f"{traces} ({m.new_traces})",
             verdict(position, m.label),
         )
@@ -136,9 +136,8 @@ def _(result: Comparison) -> str:
         "traces (after the warm-up)",
         "result",
     )
-    said = [(str(d),) for d in result.disagreements] + [(note,) for note in result.notes]
     table = html_table(headers, rows, align="lrrrrrrl")
-    return table + (html_table(("note",), said) if said else "")
+    return table + notes_table([*result.disagreements, *result.notes])
 
 
 @dataclass
@@ -148,7 +147,6 @@ class _Contender:
     label: str
     fn: Callable[[], Any]
     rtol: float | None
-    calls: int
     traces: TraceCounter = field(default_factory=TraceCounter)
     warm_traces: int = 0
     first: Any = None
@@ -160,7 +158,7 @@ class _Contender:
         self.done += 1
         if self.done == 1:
             self.first = equality.snapshot(result)
-        elif self.done == self.calls:
+        elif self.unsteady is None:
             again = equality.snapshot(result)
             self.unsteady = equality.first_difference(self.first, again, rtol=self.rtol)
 
@@ -223,15 +221,16 @@ def compare(
     repeats = check_count(repeats, "repeats", 1)
     warmup = check_count(warmup, "warmup", 0)
     require_home_process()
-    contenders = [_Contender(label, fn, rtol, warmup + repeats) for label, fn in functions.items()]
-    for contender in contenders:
-        for _ in range(warmup):
-            contender.warm()
-        contender.warm_traces = contender.traces.count
-    for turn in range(repeats):
-        first = turn % len(contenders)
-        for contender in contenders[first:] + contenders[:first]:
-            contender.run()
+    contenders = [_Contender(label, fn, rtol) for label, fn in functions.items()]
+    with set_aside(warmup):
+        for contender in contenders:
+            for _ in range(warmup):
+                contender.warm()
+            contender.warm_traces = contender.traces.count
+        for turn in range(repeats):
+            first = turn % len(contenders)
+            for contender in contenders[first:] + contenders[:first]:
+                contender.run()
     return _comparison(contenders, warmup)
 
 
@@ -275,7 +274,8 @@ def _comparison(contenders: list[_Contender], warmup: int) -> Comparison:
                 "The functions return nothing that can be compared: let each return its result."
             )
         agree = None if agree else False
-    if left_out := equality.uncompared(reference.first):
+    left_out = dict.fromkeys(text for c in contenders for text in equality.uncompared(c.first))
+    if left_out:
         notes.append(f"Not compared, because there are no numbers in it: {', '.join(left_out)}.")
     return Comparison(
         measurements=tuple(measurements),

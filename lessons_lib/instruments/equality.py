@@ -4,12 +4,20 @@ A result is first copied to plain NumPy arrays and Python values (`snapshot`), w
 tensor alive, and snapshots are then compared (`first_difference`).  The tolerance of a number type
 is the square root of its precision, relative to the larger of two numbers; an array's largest
 number gives a small absolute tolerance, so that sums that cancel out are not accused.
-Objects that hold no numbers (models, say) are not compared.  Nothing here records memory.
+Extension types, dataclasses and attrs classes are compared field by field, sets as sets.  Objects
+that hold no numbers (models, say) are not compared.  Nothing here records memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import datetime
+import decimal
+import enum
+import fractions
+import pathlib
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Final
 
@@ -23,6 +31,16 @@ Array = npt.NDArray[Any]
 _DEEPEST: Final = 40
 #: Share of the relative tolerance that is granted absolutely, for an array's largest number.
 _CANCELLED: Final = 0.01
+#: Values that hold no tensor and are compared by ``==``.
+_PLAIN: Final = (
+    str, bytes, type(None), enum.Enum, range, slice, type,
+    decimal.Decimal, fractions.Fraction, pathlib.PurePath,
+    datetime.date, datetime.time, datetime.timedelta,
+    tf.DType, tf.TensorShape, np.dtype,
+)  # fmt: skip
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 60
+_NUMBERS: Final = (bool, int, float, complex)
 # What NumPy calls these types is known to NumPy only once TensorFlow has registered them.
 _PRECISION: Final = {
     "bfloat16": 2.0**-7,
@@ -56,6 +74,21 @@ class Opaque:
     kind: str
 
 
+class Fields(dict[str, Any]):
+    """The named parts of a result that is one object: an extension type, a ragged tensor."""
+
+    def __init__(self, kind: str, parts: Iterable[tuple[str, Any]]) -> None:
+        super().__init__(parts)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """A set of a result, copied; a tensor's numbers stand for the tensor."""
+
+    values: frozenset[Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Where two results differ first.
@@ -83,56 +116,101 @@ class Difference:
 
 
 def snapshot(value: Any, depth: int = 0) -> Any:
-    """Copy a result to dicts, lists, `Leaf` and `Opaque`, which hold no tensor."""
+    """Copy a result, so that no tensor of it is kept alive.
+
+    Parameters
+    ----------
+    value
+        Tensors (ragged and sparse ones, too), variables, NumPy arrays, numbers, text, extension
+        types, and any nest of lists, dicts, sets, named tuples, dataclasses and attrs classes.
+
+    Returns
+    -------
+    object
+        Dicts, lists, `Leaf`, `Fields`, `Members` and plain values; `Opaque` for what cannot be
+        compared.
+    """
+
+    def inside(part: Any) -> Any:
+        return snapshot(part, depth + 1)
+
     match value:
-        case None | str() | bytes():
-            return value
         case bool() | int() | float() | complex():
             return Leaf(np.asarray(value), None)
-        case tf.RaggedTensor() | tf.SparseTensor() | tf.IndexedSlices():
-            return _composite(value)
+        case _ if isinstance(value, _PLAIN):
+            return value
         case _ if depth > _DEEPEST:
             return Opaque(type(value).__name__)
+        case tf.IndexedSlices() if value.dense_shape is not None:
+            return _dense(value)
+        case tf.RaggedTensor() | tf.SparseTensor() | tf.IndexedSlices():
+            return Fields(type(value).__name__, ((k, inside(v)) for k, v in _components(value)))
+        case tf.experimental.ExtensionType():
+            return Fields(type(value).__name__, ((k, inside(v)) for k, v in _declared(value)))
         case Mapping():
-            return {key: snapshot(value[key], depth + 1) for key in value}
+            return {key: inside(value[key]) for key in value}
         case np.ndarray() | np.generic():
             return Leaf(np.array(value), str(value.dtype))
         case _ if tf.is_tensor(value) or hasattr(value, "numpy"):
             return _tensor(value)
         case tuple() if hasattr(value, "_fields"):
-            return {name: snapshot(getattr(value, name), depth + 1) for name in value._fields}
+            return {name: inside(getattr(value, name)) for name in value._fields}
         case Sequence():
-            return [snapshot(item, depth + 1) for item in value]
+            return [inside(item) for item in value]
+        case AbstractSet():
+            return Members(frozenset(map(_member, value)))
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return {f.name: snapshot(getattr(value, f.name), depth + 1) for f in fields(value)}
+            return {f.name: inside(getattr(value, f.name)) for f in fields(value)}
+        case _ if hasattr(type(value), "__attrs_attrs__"):
+            return {f.name: inside(getattr(value, f.name)) for f in type(value).__attrs_attrs__}
         case _:
             return Opaque(type(value).__name__)
 
 
-def _composite(value: Any) -> Any:
+def _components(value: Any) -> Iterator[tuple[str, Any]]:
     match value:
         case tf.RaggedTensor():
-            return {
-                "flat_values": snapshot(value.flat_values),
-                **{
-                    f"row_splits {i}": snapshot(splits)
-                    for i, splits in enumerate(value.nested_row_splits)
-                },
-            }
+            yield "flat_values", value.flat_values
+            for i, splits in enumerate(value.nested_row_splits):
+                yield f"row_splits {i}", splits
         case tf.SparseTensor():
-            return {
-                "indices": snapshot(value.indices),
-                "values": snapshot(value.values),
-                "dense_shape": snapshot(value.dense_shape),
-            }
-        case _ if value.dense_shape is not None:
-            # Slices may repeat rows and come in any order: only their sum can be compared.
-            rows, indices = value.values.numpy(), value.indices.numpy()
-            dense = np.zeros(tuple(value.dense_shape.numpy()), rows.dtype)
-            np.add.at(dense, indices, rows)
-            return Leaf(dense, value.values.dtype.name)
+            yield "indices", value.indices
+            yield "values", value.values
+            yield "dense_shape", value.dense_shape
         case _:
-            return {"indices": snapshot(value.indices), "values": snapshot(value.values)}
+            yield "indices", value.indices
+            yield "values", value.values
+
+
+def _dense(value: Any) -> Leaf:
+    # Slices may repeat rows and come in any order: only their sum can be compared.
+    rows, indices = value.values.numpy(), value.indices.numpy()
+    dense = np.zeros(tuple(value.dense_shape.numpy()), rows.dtype)
+    np.add.at(dense, indices, rows)
+    return Leaf(dense, value.values.dtype.name)
+
+
+def _declared(value: Any) -> Iterator[tuple[str, Any]]:
+    """Give the fields of an extension type, in the order of their declaration."""
+    for cls in reversed(type(value).__mro__):
+        for name in vars(cls).get("__annotations__", ()):
+            if name in vars(value):
+                yield name, vars(value)[name]
+
+
+def _member(value: Any) -> Any:
+    """Give a hashable stand-in for a member of a set."""
+    if isinstance(value, tuple):
+        return tuple(map(_member, value))
+    if isinstance(value, AbstractSet):
+        return frozenset(map(_member, value))
+    if isinstance(value, (*_PLAIN, *_NUMBERS, np.generic)):
+        return value
+    deref = getattr(value, "deref", None)  # tensor.ref(), which is how a set holds a tensor
+    shot = _tensor(deref()) if callable(deref) else Opaque(type(value).__name__)
+    if isinstance(shot, Leaf):
+        return shot.dtype, shot.values.shape, shot.values.tobytes()
+    return shot
 
 
 def _tensor(value: Any) -> Any:
@@ -147,14 +225,16 @@ def _tensor(value: Any) -> Any:
 def holds_numbers(shot: Any) -> bool:
     """Tell whether there is anything in a snapshot that can be compared."""
     match shot:
-        case Leaf() | str() | bytes():
+        case Leaf() | Members():
             return True
+        case None | Opaque():
+            return False
         case dict():
             return any(map(holds_numbers, shot.values()))
         case list():
             return any(map(holds_numbers, shot))
         case _:
-            return False
+            return True  # text, and other plain values
 
 
 def uncompared(shot: Any, path: str = "") -> list[str]:
@@ -162,6 +242,9 @@ def uncompared(shot: Any, path: str = "") -> list[str]:
     match shot:
         case Opaque(kind):
             return [f"result{path} ({kind})"]
+        case Members(values):
+            kinds = sorted({value.kind for value in values if isinstance(value, Opaque)})
+            return [f"result{path} (a set of {kind})" for kind in kinds]
         case dict():
             return [text for key in shot for text in uncompared(shot[key], f"{path}[{key!r}]")]
         case list():
@@ -193,6 +276,8 @@ def first_difference(
         case Leaf(), Leaf():
             return _leaves(one, other, rtol, path)
         case dict(), dict():
+            if getattr(one, "kind", "") != getattr(other, "kind", ""):
+                return Difference(path, f"{_what(one)} against {_what(other)}")
             if list(one) != list(other) and set(one) != set(other):
                 return Difference(path, f"keys {_keys(one)} against {_keys(other)}")
             pairs = [(f"{path}[{key!r}]", one[key], other[key]) for key in one]
@@ -202,10 +287,14 @@ def first_difference(
             pairs = [
                 (f"{path}[{i}]", a, b) for i, (a, b) in enumerate(zip(one, other, strict=True))
             ]
+        case Members(a), Members(b):
+            if a == b or _near_each_other(a, b, rtol):
+                return None
+            return Difference(path, f"a set with {_only(a - b)} against one with {_only(b - a)}")
         case Opaque(kind=a), Opaque(kind=b):
-            return None if a == b else Difference(path, f"a {a} against a {b}")
+            return None if a == b else Difference(path, f"{_article(a)} against {_article(b)}")
         case _:
-            same = type(one) is type(other) and one == other
+            same = type(one) is type(other) and bool(one == other)
             return None if same else Difference(path, f"{_what(one)} against {_what(other)}")
     for place, a, b in pairs:
         if (found := first_difference(a, b, rtol=rtol, path=place)) is not None:
@@ -217,31 +306,53 @@ def _keys(shot: Mapping[Any, Any]) -> str:
     return "[" + ", ".join(sorted(map(repr, shot))) + "]"
 
 
+def _near_each_other(a: frozenset[Any], b: frozenset[Any], rtol: float | None) -> bool:
+    """Tell whether two sets of numbers differ by rounding alone."""
+    if len(a) != len(b) or not all(isinstance(value, (int, float)) for value in a | b):
+        return False
+    one, other = (Leaf(np.array(sorted(values)), None) for values in (a, b))
+    return _leaves(one, other, rtol, "") is None
+
+
+def _only(values: frozenset[Any]) -> str:
+    shown = sorted(map(_SHORT.repr, values))
+    return "{" + ", ".join(shown[:3]) + (", …" if len(shown) > 3 else "") + "}"
+
+
 def _what(shot: Any) -> str:
     match shot:
         case Leaf(values=values, dtype=None):
-            return f"the Python number {values[()]}"
+            return f"the Python number {_number(values[()])}"
         case Leaf(values, dtype):
-            return f"a {dtype} array of shape {list(values.shape)}"
+            return f"{_article(str(dtype))} array of shape {list(values.shape)}"
+        case Fields():
+            return _article(shot.kind)
+        case Members():
+            return "a set"
         case dict():
             return "a mapping"
         case list():
             return f"a sequence of {len(shot)}"
         case Opaque(kind):
-            return f"a {kind}"
+            return _article(kind)
         case None:
             return "nothing (None)"
         case _:
-            return repr(shot)
+            return _SHORT.repr(shot)
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeio' else 'a'} {noun}"
 
 
 def _leaves(one: Leaf, other: Leaf, rtol: float | None, path: str) -> Difference | None:
+    forms = []
     if one.values.shape != other.values.shape:
-        return Difference(
-            path, f"shape {list(one.values.shape)} against {list(other.values.shape)}"
-        )
+        forms.append(f"shape {list(one.values.shape)} against {list(other.values.shape)}")
     if one.dtype is not None and other.dtype is not None and one.dtype != other.dtype:
-        return Difference(path, f"dtype {one.dtype} against {other.dtype}")
+        forms.append(f"dtype {one.dtype} against {other.dtype}")
+    if forms:
+        return Difference(path, " and ".join(forms))
     close, tolerance = _close(one, other, rtol)
     wrong = np.flatnonzero(~close.reshape(-1))
     if not len(wrong):
@@ -256,7 +367,7 @@ def _leaves(one: Leaf, other: Leaf, rtol: float | None, path: str) -> Difference
 
 
 def _number(value: Any) -> str:
-    return repr(value.item() if hasattr(value, "item") else value)
+    return _SHORT.repr(value.item() if hasattr(value, "item") else value)
 
 
 def precision(leaf: Leaf) -> float:
@@ -271,7 +382,8 @@ def precision(leaf: Leaf) -> float:
 
 def _close(one: Leaf, other: Leaf, rtol: float | None) -> tuple[npt.NDArray[np.bool_], float]:
     coarse = max(precision(one), precision(other))
-    if not coarse:
+    # Text, and whole numbers beyond 64 bits, are objects to NumPy.
+    if not coarse or "O" in one.values.dtype.kind + other.values.dtype.kind:
         return np.asarray(one.values == other.values), 0.0
     tolerance = coarse**0.5 if rtol is None else rtol
     wide = np.complex128 if "c" in one.values.dtype.kind + other.values.dtype.kind else np.float64

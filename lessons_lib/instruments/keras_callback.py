@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from lessons_lib.common.results import Result, draw, html_table, summary_html
+from lessons_lib.common.results import Result, draw, html_table, notes_table, summary_html
 from lessons_lib.common.runtime import require_home_process, tf
-from lessons_lib.common.units import MIB, counted, format_bytes
+from lessons_lib.common.units import MIB, about_seconds, counted, format_bytes
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 
@@ -106,13 +106,11 @@ def _(result: FitMemory) -> str:
                         len(batches),
                         format_bytes(max(b.peak_bytes for b in batches)),
                         format_bytes(sum(b.kept_bytes for b in batches)),
-                        f"≈ {sum(b.seconds for b in batches) * 1e3:.3g} ms",
+                        about_seconds(sum(b.seconds for b in batches)),
                     )
                 )
     headers = ("epoch", "phase", "batches", "highest peak", "kept", "time of the steps")
-    table = html_table(headers, rows, align="rlrrrr")
-    notes = html_table(("note",), [(note,) for note in result.notes]) if result.notes else ""
-    return table + notes
+    return html_table(headers, rows, align="rlrrrr") + notes_table(result.notes)
 
 
 @dataclass(slots=True)

@@ -6,16 +6,19 @@ the order in which the executor runs operations, so a range is given beside the 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import statistics
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from lessons_lib.common.arguments import check_count, check_function
+from lessons_lib.common.gc_control import full_collection, is_set_aside, quick_collection
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.runtime import require_home_process, tf
-from lessons_lib.common.units import format_bytes
+from lessons_lib.common.units import about_seconds, byte_range, format_bytes
 from lessons_lib.instruments.tracing import TraceCounter
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
@@ -58,17 +61,9 @@ class Measurement(Result):
 
     def __repr__(self) -> str:
         return (
-            f"<Measurement {self.label!r}: peak {format_peaks(self.peak_range)}, "
-            f"kept {format_bytes(self.kept_bytes)}, ≈ {self.seconds * 1e3:.3g} ms>"
+            f"<Measurement {self.label!r}: peak {byte_range(*self.peak_range)}, "
+            f"kept {format_bytes(self.kept_bytes)}, {about_seconds(self.seconds)}>"
         )
-
-
-def format_peaks(peaks: tuple[int, int]) -> str:
-    """Write a range of peaks; one that varies is marked as noisy."""
-    low, high = map(format_bytes, peaks)
-    if peaks[0] == peaks[1]:
-        return high
-    return f"≈ {high}" if low == high else f"≈ {low} to ≈ {high}"
 
 
 @summary_html.register
@@ -78,10 +73,10 @@ def _(result: Measurement) -> str:
         [
             (
                 result.label,
-                format_peaks(result.peak_range),
+                byte_range(*result.peak_range),
                 format_bytes(result.kept_bytes),
                 result.new_traces,
-                f"≈ {result.seconds * 1e3:.3g} ms",
+                about_seconds(result.seconds),
                 f"{result.warmup} + {result.repeats}",
             )
         ],
@@ -92,6 +87,15 @@ def name_of(fn: Any) -> str:
     """Give a function's name for labels."""
     name = getattr(fn, "__name__", None) or getattr(fn, "name", None) or type(fn).__name__
     return str(name)
+
+
+def set_aside(warmup: int) -> AbstractContextManager[None]:
+    """Make the garbage collections of `run_once` quick, after a warm-up that did what it does once.
+
+    Without a warm-up the first measured call may drop what was there before, in cycles; so that
+    all of it is freed in that call, nothing is set aside then.
+    """
+    return quick_collection() if warmup else contextlib.nullcontext()
 
 
 def run_once(
@@ -108,11 +112,12 @@ def run_once(
         look(result)
     in_cycles = not _is_plain(result)
     if in_cycles:
-        gc.collect()  # what the call itself left behind is not kept by its result
+        collect = full_collection if is_set_aside(result) else gc.collect
+        collect()  # what the call itself left behind is not kept by its result
     with record(lines=False) as dropped:
         del result
         if in_cycles:
-            gc.collect()
+            collect()
     return recording, max(0, -dropped.kept_bytes)
 
 
@@ -162,10 +167,11 @@ def measure(
         raise TypeError(f"label is text, not {label!r}: give text, or nothing")
     require_home_process()
     label = label or name_of(fn)
-    for _ in range(warmup):
-        fn()
-    with TraceCounter() as traces:
-        runs = [run_once(fn, label) for _ in range(repeats)]
+    with set_aside(warmup):
+        for _ in range(warmup):
+            fn()
+        with TraceCounter() as traces:
+            runs = [run_once(fn, label) for _ in range(repeats)]
     return summarise(label, runs, traces.count, warmup)
 
 

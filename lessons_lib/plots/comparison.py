@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from matplotlib.axes import Axes
 
-from lessons_lib.common.units import format_bytes
+from lessons_lib.common.units import byte_range, format_bytes
 from lessons_lib.instruments.compare import Comparison
-from lessons_lib.instruments.measure import format_peaks
 from lessons_lib.plots.alt_text import varies
 from lessons_lib.plots.colours import INK, PALETTE
 from lessons_lib.plots.theme import (
@@ -46,7 +45,7 @@ def describe_comparison(result: Comparison) -> str:
     peaks = ", ".join(
         f"{m.label} ≈ {format_bytes(m.peak_bytes)} (keeps ≈ {format_bytes(m.kept_bytes)})"
         if varies(m.recording)
-        else f"{m.label} {format_peaks(m.peak_range)} (keeps {format_bytes(m.kept_bytes)})"
+        else f"{m.label} {byte_range(*m.peak_range)} (keeps {format_bytes(m.kept_bytes)})"
         for m in result
     )
     match result.agree:

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lessons_lib.common.units import GIB, KIB, MIB, format_bytes, parse_bytes
+from lessons_lib.common.units import (
+    GIB,
+    KIB,
+    MIB,
+    about_seconds,
+    byte_range,
+    format_bytes,
+    parse_bytes,
+)
 
 SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -101,3 +109,20 @@ def test_what_is_written_is_near_what_was_meant(n: int) -> None:
     assert text.startswith("-") == (n < 0)
     size, unit = text.lstrip("-").split(" ")
     assert abs(Fraction(size) * SIZES[unit] - abs(n)) <= Fraction(SIZES[unit], 2000)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (MIB, MIB, "1 MiB"),
+        (26 * MIB, 30 * MIB, "≈ 26 to 30 MiB"),
+        (26, 30 * MIB, "≈ 26 B to 30 MiB"),
+        (30 * MIB, 30 * MIB + 8, "≈ 30 MiB"),
+    ],
+)
+def test_range_of_runs_is_bare_only_where_they_are_equal(low: int, high: int, text: str) -> None:
+    assert byte_range(low, high) == text
+
+
+def test_seconds_are_marked_as_noisy() -> None:
+    assert [about_seconds(s) for s in (1.5, 0.0123)] == ["≈ 1.5 s", "≈ 12.3 ms"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -100,6 +102,13 @@ def test_result_that_changes_from_call_to_call_is_not_blamed_on_the_other() -> N
     assert "from call to call" in str(disagreement)
 
 
+@pytest.mark.parametrize("odd_call", [1, 2, 3])
+def test_result_that_differs_in_one_call_only_is_seen(odd_call: int) -> None:
+    calls = iter(range(100))
+    found = compare({"odd": lambda: int(next(calls) == odd_call), "fixed": lambda: 0}, repeats=3)
+    assert [(d.first, d.second) for d in found.disagreements] == [("odd", "odd")]
+
+
 def test_functions_that_return_nothing_are_not_said_to_agree() -> None:
     found = compare({"f": lambda: None, "g": lambda: None}, repeats=1)
     assert found.agree is None
@@ -181,6 +190,22 @@ def slices(values: list[float], indices: list[int]) -> Any:
     return tf.IndexedSlices(tf.constant(values)[:, None], tf.constant(indices), tf.constant([4, 1]))
 
 
+class Pair(tf.experimental.ExtensionType):
+    values: tf.Tensor
+    scale: int
+
+
+class Mode(enum.Enum):
+    SUM = 1
+    MEAN = 2
+
+
+@dataclasses.dataclass
+class Scores:
+    loss: float
+    seen: set[str]
+
+
 f32 = np.float32
 NEAR: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
     (lambda: 1.0, lambda: tf.constant(1.0)),
@@ -194,6 +219,13 @@ NEAR: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
     (lambda: tf.ragged.constant([[1], [2, 3]]), lambda: tf.ragged.constant([[1], [2, 3]])),
     (lambda: tf.constant(["a"]), lambda: tf.constant(["a"])),
     (lambda: tf.Variable([1.0]), lambda: tf.constant([1.0])),
+    (lambda: Pair(tf.ones([2]), 1), lambda: Pair(tf.ones([2]) + 1e-6, 1)),
+    (lambda: {1, 2}, lambda: frozenset({2, 1})),
+    (lambda: {0.1 + 0.2, 1.0}, lambda: {1.0, 0.3}),
+    (lambda: {tf.zeros([2]).ref()}, lambda: {tf.zeros([2]).ref()}),
+    (lambda: Scores(1.0, {"a"}), lambda: Scores(1.0, {"a"})),
+    (lambda: (Mode.SUM, tf.float32, range(3)), lambda: (Mode.SUM, tf.float32, range(3))),
+    (lambda: 10**400, lambda: 10**400),
 ]
 FAR: list[tuple[Callable[[], Any], Callable[[], Any], str]] = [
     (lambda: 1.0, lambda: tf.constant(1.1), ""),
@@ -216,7 +248,28 @@ FAR: list[tuple[Callable[[], Any], Callable[[], Any], str]] = [
     ),
     (lambda: tf.constant(["a"]), lambda: tf.constant(["b"]), ""),
     (lambda: None, lambda: tf.ones([]), "None"),
-    (lambda: object(), lambda: RuntimeError(), "a object against a RuntimeError"),
+    (lambda: Pair(tf.ones([2]), 1), lambda: Pair(tf.ones([2]) * 2, 1), "result['values'][0]: 1.0"),
+    (lambda: Pair(tf.ones([2]), 1), lambda: Pair(tf.ones([2]), 2), "result['scale']: 1 against 2"),
+    (lambda: {1, 2}, lambda: {3}, "a set with {1, 2} against one with {3}"),
+    (lambda: {1, 2}, lambda: {1, 3}, "a set with {2} against one with {3}"),
+    (lambda: {"a": {"x", "y"}}, lambda: {"a": {"x"}}, "['a']: a set with {'y'} against"),
+    (lambda: {tf.zeros([2]).ref()}, lambda: {tf.ones([2]).ref()}, "set"),
+    (lambda: Scores(1.0, {"a"}), lambda: Scores(1.0, {"b"}), "result['seen']"),
+    (lambda: [Mode.SUM], lambda: [Mode.MEAN], "MEAN"),
+    (lambda: tf.float32, lambda: tf.float64, "float64"),
+    (lambda: 10**400, lambda: 1.0, "against 1.0"),
+    (lambda: tf.ones([2]), lambda: tf.ones([3], tf.int32), "shape [2] against [3] and dtype"),
+    (
+        lambda: tf.ragged.constant([[1, 2], [3, 4]]),
+        lambda: tf.constant([[1, 2], [3, 4]]),
+        "a RaggedTensor against an int32 array of shape [2, 2]",
+    ),
+    (
+        lambda: tf.sparse.from_dense([[1, 0]]),
+        lambda: tf.sparse.from_dense([[0, 1]]),
+        "result['indices'][0, 1]",
+    ),
+    (lambda: object(), lambda: RuntimeError(), "an object against a RuntimeError"),
 ]
 
 
@@ -247,6 +300,8 @@ def test_what_is_not_compared_is_named() -> None:
     assert uncompared(shot) == ["result['model'] (object)"]
     assert holds_numbers(shot)
     assert not holds_numbers(snapshot([None, object()]))
+    found = compare({"f": lambda: 1, "g": lambda: [object()]}, repeats=1, warmup=0)
+    assert found.notes == ("Not compared, because there are no numbers in it: result[0] (object).",)
 
 
 def test_snapshot_keeps_no_tensor_alive() -> None:

@@ -87,7 +87,7 @@ def test_recording_is_of_the_batch_with_the_highest_peak(run: Any) -> None:
     result, _ = run
     assert result.recording.peak_bytes == result.peak_bytes
     assert result.recording.label.startswith("validation batch")
-    assert "test_callback.py" in str(result.recording.by_line())
+    assert "test_keras_callback.py" in str(result.recording.by_line())
 
 
 @pytest.mark.parametrize("options", [{}, {"jit_compile": True}], ids=["graph", "XLA"])

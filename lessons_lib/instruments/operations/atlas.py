@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lessons_lib.common.results import Result, html_table, summary_html
+from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.runtime import require_home_process
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.operations.catalogue import Entry, operations
@@ -170,8 +170,9 @@ def _(result: OpAtlas) -> str:
         (row.name, row.group, *(cell for m in result.modes for cell in cells(row.memory, m)))
         for row in result
     ]
-    notes = html_table(("note",), [(note,) for note in result.notes]) if result.notes else ""
-    return html_table(headers, rows, align="ll" + "lrr" * len(result.modes)) + notes
+    return html_table(headers, rows, align="ll" + "lrr" * len(result.modes)) + notes_table(
+        result.notes
+    )
 
 
 def op_atlas(

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lessons_lib.common.results import Result, html_table, summary_html
+from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.runtime import require_home_process, tf
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.measure import name_of
@@ -140,8 +140,7 @@ def _(result: OpMemory) -> str:
         "constants kept",
     )
     table = html_table(headers, rows, align="llllrrrr")
-    notes = html_table(("note",), [(note,) for note in result.notes]) if result.notes else ""
-    return table + notes
+    return table + notes_table(result.notes)
 
 
 def op_memory(op: Callable[..., Any], *inputs: Any, xla: bool = False, label: str = "") -> OpMemory:
