@@ -27,12 +27,12 @@ from lessons_lib.instruments.live import live_tensors
 from lessons_lib.instruments.measure import Measurement, measure
 from lessons_lib.instruments.operations.atlas import op_atlas
 from lessons_lib.instruments.operations.op_memory import op_memory
+from lessons_lib.instruments.preflight import Preflight, preflight
 from lessons_lib.instruments.process import ProcessMemory, process_memory
 from lessons_lib.instruments.tracing import TraceCause, count_traces, trace_report, watch_retracing
 from lessons_lib.instruments.training import training_memory
 from lessons_lib.plots import more as _more  # registers what draws each result
-from lessons_lib.recording.preflight import Preflight, preflight
-from lessons_lib.recording.profiler import ProfileError
+from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 from lessons_lib.teaching.claims import Lesson

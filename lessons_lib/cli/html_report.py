@@ -15,7 +15,8 @@ from typing import Final
 from lessons_lib.common.results import Result, draw, html_table, summary_html
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.tracing import RetracingWatch
-from lessons_lib.recording.recording import Recording, buffers_html
+from lessons_lib.recording.breakdown import buffers_html
+from lessons_lib.recording.recording import Recording
 
 _MOST_ROWS: Final = 40
 _STYLE: Final = """

@@ -23,11 +23,11 @@ from lessons_lib import __version__
 from lessons_lib.cli import program
 from lessons_lib.cli.html_report import ProgramReport
 from lessons_lib.common import runtime
+from lessons_lib.common.files import write_atomically
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.tracing import watch_retracing
-from lessons_lib.recording.profiler import ProfileError
+from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recorder import record
-from lessons_lib.recording.recording_file import write_atomically
 
 _UNUSABLE: Final = 2
 #: Variables that TensorFlow reads when it is loaded, by the beginning of their name.
@@ -135,21 +135,20 @@ def _run(program: Callable[[], None], command: str, output: Path) -> int:
         failure="" if error is None or isinstance(error, SystemExit) else _traceback(error),
         notes=(*_setting_notes(settings), *_thread_notes(left)),
     )
-    said, code = _write(report, output)
+    said = _write(report, output)
     with contextlib.suppress(Exception):
         print(f"lessons_lib: {said}", file=sys.stderr)
-    return _pass_on(error) or code
+    return _pass_on(error)
 
 
-def _write(report: ProgramReport, output: Path) -> tuple[str, int]:
-    """Write a report; give what is to be said about it, and the exit code."""
+def _write(report: ProgramReport, output: Path) -> str:
+    """Write a report; give what is to be said about it."""
     peak = f"peak {format_bytes(report.recording.peak_bytes)}"
     try:
         write_atomically(output, report.html())
     except OSError as problem:
-        reason = problem.strerror or problem
-        return f"{peak}; the report could not be written to {output}: {reason}", 1
-    return f"{peak}; report: {output}", 0
+        return f"{peak}; there is no report: {problem.strerror or problem}"
+    return f"{peak}; report: {output}"
 
 
 def _early_settings() -> dict[str, str]:

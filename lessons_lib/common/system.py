@@ -14,6 +14,8 @@ import sys
 from functools import lru_cache
 from typing import Any, Final
 
+import psutil
+
 #: What mallinfo2 gives, in its order; see mallinfo(3).
 _FIELDS: Final = (
     *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
@@ -62,3 +64,63 @@ def trim() -> bool:
         return False
     library.malloc_trim(0)
     return True
+
+
+def memory_limit(root: str = "/sys/fs/cgroup") -> tuple[int, str]:
+    """Give the memory that this process may use.
+
+    Parameters
+    ----------
+    root : str
+        Where control groups are mounted.
+
+    Returns
+    -------
+    (int, str)
+        Bytes, and where the figure comes from.
+    """
+    machine = psutil.virtual_memory().total
+    best = (machine, "the machine's memory")
+    for path, source in _limit_files(root):
+        try:
+            with open(path, encoding="ascii") as file:
+                text = file.read().strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        # "max" (version 2) or a number near 2**63 (version 1) mean: no limit.
+        if text.isdigit() and int(text) < best[0]:
+            best = (int(text), source)
+    return best
+
+
+def _limit_files(root: str) -> list[tuple[str, str]]:
+    groups: dict[str, str] = {}
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as file:
+            for entry in file:
+                _, controllers, path = entry.rstrip("\n").split(":", 2)
+                groups[controllers] = path
+    except (OSError, ValueError):
+        pass
+    files = [
+        (os.path.join(root, "memory.max"), "control group v2 limit"),
+        (os.path.join(root, "memory", "memory.limit_in_bytes"), "control group v1 limit"),
+    ]
+    # Every group on the way to ours may set a limit, and the lowest counts.
+    place = groups.get("", "")
+    while place.strip("/"):
+        files.append((f"{root}{place}/memory.max", "control group v2 limit"))
+        place = os.path.dirname(place)
+    for controllers, place in groups.items():
+        if "memory" in controllers.split(","):
+            path = f"{root}/memory{place}/memory.limit_in_bytes"
+            files.append((path, "control group v1 limit"))
+    return files
+
+
+def usable_processors() -> int:
+    """Count the processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))  # type: ignore[attr-defined, unused-ignore]
+    except AttributeError:  # macOS and Windows
+        return os.cpu_count() or 1

@@ -19,8 +19,9 @@ from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from lessons_lib.common.units import format_bytes, parse_bytes
+from lessons_lib.recording.breakdown import BufferList
 from lessons_lib.recording.recorder import record
-from lessons_lib.recording.recording import BufferList, Recording
+from lessons_lib.recording.recording import Recording
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lessons_lib.common.results import alt_text, draw
-from lessons_lib.recording.recording import Breakdown, Recording, RecordingDiff
+from lessons_lib.recording.breakdown import Breakdown, RecordingDiff
+from lessons_lib.recording.recording import Recording
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

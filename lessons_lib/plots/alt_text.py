@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lessons_lib.common.units import KIB, counted, format_bytes
-from lessons_lib.recording.recording import UNKNOWN, Breakdown, Recording, RecordingDiff, Row
+from lessons_lib.recording.breakdown import UNKNOWN, Breakdown, RecordingDiff, Row
+from lessons_lib.recording.recording import Recording
 
 
 def exact_bytes(n: int) -> str:

@@ -16,8 +16,9 @@ import numpy as np
 from lessons_lib.common.units import format_bytes
 from lessons_lib.plots.stacking import Bands, Layer
 from lessons_lib.plots.theme import DPI, text_size
+from lessons_lib.recording.breakdown import UNKNOWN
 from lessons_lib.recording.buffers import Floats, Ints, Site
-from lessons_lib.recording.recording import UNKNOWN, Recording
+from lessons_lib.recording.recording import Recording
 
 _SIDE: Final = 7.0  # pixels between a name and the ends of its band
 _TRIES: Final = 60  # places tried for a layer's name, and bands tried for each name wanted

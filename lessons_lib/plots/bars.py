@@ -39,7 +39,7 @@ from lessons_lib.plots.theme import (
     settings,
     text_size,
 )
-from lessons_lib.recording.recording import UNKNOWN, Breakdown, RecordingDiff
+from lessons_lib.recording.breakdown import UNKNOWN, Breakdown, RecordingDiff
 
 _HEADINGS: Final = ("at the peak", "kept", "allocated in all")
 _ROW: Final = 0.3  # inches

@@ -164,6 +164,17 @@ class BufferStore(Sequence[Buffer]):
     def __len__(self) -> int:
         return len(self.nbytes)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BufferStore):
+            return NotImplemented
+        columns = ("site", "nbytes", "reserved", "born", "died", "times")
+        return self.sites == other.sites and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in columns
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.sites, len(self.times), self.nbytes.tobytes()))
+
     @overload
     def __getitem__(self, index: int) -> Buffer: ...
     @overload

@@ -28,7 +28,7 @@ from tensorflow.python.framework import constant_op
 
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, is_user_file, line_of, number_in_code
-from lessons_lib.recording import profiler
+from lessons_lib.recording import profile_format, profiler
 
 FAST: Final = "TFE_Py_FastPathExecute"
 _EXECUTE: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
@@ -153,12 +153,12 @@ class Watcher:
         number = len(self.log.threads)
         calls: list[Call] = []
         self.log.threads[number] = self._current[ident] = calls
-        profiler.mark(profiler.THREAD, number)
+        profiler.mark(profile_format.THREAD, number)
         return calls
 
     def _wrapped(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         marker = profiler.traceme()
-        mark_name = profiler.CALL
+        mark_name = profile_format.CALL
         frame_here = sys._getframe
         ident = threading.get_ident
         user = self._user

@@ -22,11 +22,13 @@ from typing import Final
 
 from lessons_lib.common import runtime
 from lessons_lib.common.interrupts import Held
-from lessons_lib.recording import lifetimes, preflight, profiler
+from lessons_lib.recording import exactness, lifetimes, profile_format, profiler
+from lessons_lib.recording.attribution import SiteTable
 from lessons_lib.recording.buffers import BufferStore
 from lessons_lib.recording.call_log import CallLog, Watcher
-from lessons_lib.recording.lifetimes import SiteTable, Stretch
-from lessons_lib.recording.profiler import ProfileError, Profiler, Segment
+from lessons_lib.recording.lifetimes import Stretch
+from lessons_lib.recording.profile_format import ProfileError, Segment
+from lessons_lib.recording.profiler import Profiler
 from lessons_lib.recording.recording import Recording
 
 _INCOMPLETE: Final = (
@@ -72,7 +74,7 @@ class _Session:
 
     def mark(self) -> int:
         self.marks += 1
-        profiler.mark(profiler.WINDOW, self.marks)
+        profiler.mark(profile_format.WINDOW, self.marks)
         return self.marks
 
     def _start(self) -> None:
@@ -160,7 +162,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
 
     Raises
     ------
-    lessons_lib.recording.profiler.ProfileError
+    lessons_lib.recording.profile_format.ProfileError
         If TensorFlow's profiler is used by something else, or no temporary folder can be written.
 
     Notes
@@ -193,9 +195,9 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         recording = Recording.open(self.label)
         try:
             with _session.lock, Held():
-                exactness = preflight.exactness()
-                self._notes = exactness.notes
-                self._exact = exactness.exact
+                probe = exactness.exactness()
+                self._notes = probe.notes
+                self._exact = probe.exact
                 _session.enter(self)
                 self._recording = recording
             return recording

@@ -9,7 +9,7 @@ adopted a NumPy array's memory, strings' characters, Python objects.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,104 +20,16 @@ from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.recording import recording_file
-from lessons_lib.recording.buffers import Buffer, BufferStore, Floats, Ints, empty_store
-
-UNKNOWN = "unknown"
-
-
-class BufferList(tuple[Buffer, ...]):
-    """A tuple of buffers that shows itself as a table."""
-
-    __slots__ = ()
-
-    @property
-    def nbytes(self) -> int:
-        """Requested bytes of all of them together."""
-        return sum(buffer.nbytes for buffer in self)
-
-    def __repr__(self) -> str:
-        return f"<{counted(len(self), 'buffer')}, {format_bytes(self.nbytes)}>"
-
-    def _repr_html_(self) -> str:
-        return buffers_html(self)
-
-
-def buffers_html(buffers: Sequence[Buffer], *, most: int = 12, caption: str = "") -> str:
-    """Make a table of buffers, with a row for those beyond the first `most`."""
-    rows = [
-        (
-            buffer.op or UNKNOWN,
-            "" if buffer.shape is None else list(buffer.shape),
-            buffer.dtype or "",
-            format_bytes(buffer.nbytes),
-            UNKNOWN if buffer.line is None else buffer.line.described,
-        )
-        for buffer in buffers[:most]
-    ]
-    if rest := buffers[most:]:
-        size = format_bytes(sum(buffer.nbytes for buffer in rest))
-        rows.append((f"… {len(rest)} more", "", "", size, ""))
-    headers = ("op", "shape", "dtype", "size", "line")
-    return html_table(headers, rows, caption=caption, align="lllrl")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of a `Breakdown`: bytes of all buffers that share a key.
-
-    Attributes
-    ----------
-    key : str
-        What the buffers share: an operation type or a source line.
-    line : Line or None
-        The line, in a breakdown by line.
-    buffers : int
-        How many were allocated in the block.
-    allocated_bytes, peak_bytes, kept_bytes : int
-        Bytes allocated in all, alive at the peak, and alive at the end.
-    """
-
-    key: str
-    line: Line | None
-    buffers: int
-    allocated_bytes: int
-    peak_bytes: int
-    kept_bytes: int
-
-
-@dataclass(frozen=True, repr=False)
-class Breakdown(Result):
-    """Bytes of a recording by operation or by line, most at the peak first.
-
-    Attributes
-    ----------
-    by : str
-        ``"op"`` or ``"line"``.
-    rows : tuple of Row
-        Their bytes add up to the recording's allocated bytes, exactly.
-    """
-
-    by: str
-    rows: tuple[Row, ...]
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{row.key} {format_bytes(row.peak_bytes)}" for row in self.rows[:4])
-        return f"<by {self.by} at the peak: {shown}{', …' if len(self.rows) > 4 else ''}>"
-
-
-@summary_html.register
-def _(result: Breakdown) -> str:
-    rows = [
-        (
-            row.line.described if row.line is not None else row.key,
-            row.buffers,
-            format_bytes(row.peak_bytes),
-            format_bytes(row.kept_bytes),
-            format_bytes(row.allocated_bytes),
-        )
-        for row in result.rows
-    ]
-    return html_table((result.by, "buffers", "at the peak", "kept", "allocated in all"), rows)
+from lessons_lib.recording.breakdown import (
+    UNKNOWN,
+    Breakdown,
+    BufferList,
+    RecordingDiff,
+    broken_down,
+    buffers_html,
+    difference,
+)
+from lessons_lib.recording.buffers import BufferStore, Floats, Ints, Site, empty_store
 
 
 @dataclass(frozen=True, repr=False)
@@ -227,60 +139,35 @@ class Recording(Result):
 
     def by_op(self) -> Breakdown:
         """Break the bytes down by operation."""
-        return self._breakdown("op", lambda site: (site.op or UNKNOWN, None))
+        return self.breakdown("op", lambda site: (site.op or UNKNOWN, None))
 
     def by_line(self) -> Breakdown:
         """Break the bytes down by source line."""
-        return self._breakdown(
+        return self.breakdown(
             "line",
             lambda site: (UNKNOWN, None) if site.line is None else (str(site.line), site.line),
         )
 
-    def _breakdown(self, by: str, key: Callable[[Any], tuple[str, Line | None]]) -> Breakdown:
-        store = self.buffers
-        groups: dict[Hashable, list[int]] = {}
-        index = np.zeros(len(store.sites), np.int64)
-        keys: list[tuple[str, Line | None]] = []
-        for i, site in enumerate(store.sites):
-            found = key(site)
-            members = groups.setdefault(found, [])
-            if not members:
-                members.append(len(keys))
-                keys.append(found)
-            index[i] = members[0]
-        born = store.born >= 0
-        group = index[store.site] if len(store.sites) else np.zeros(len(store), np.int64)
-        peak = np.zeros(len(store), bool)
-        if self._peak_event is not None:
-            peak[store.alive_after(self._peak_event)] = True
-
-        def total(chosen: Any, weights: Any) -> Ints:
-            # Summed as whole numbers: floating point would lose bytes above 2**53.
-            out = np.zeros(len(keys), np.int64)
-            np.add.at(out, group[chosen], weights[chosen])
-            return out
-
-        counts = total(born, np.ones(len(store), np.int64))
-        columns = zip(
-            keys,
-            counts,
-            total(born, store.nbytes),
-            total(peak, store.nbytes),
-            total(born & (store.died < 0), store.nbytes),
-            strict=True,
-        )
-        rows = [Row(k, line, int(n), int(a), int(p), int(e)) for (k, line), n, a, p, e in columns]
-        rows = [row for row in rows if row.buffers]
-        rows.sort(key=lambda row: (-row.peak_bytes, -row.allocated_bytes, row.key))
-        return Breakdown(by, tuple(rows))
+    def breakdown(self, by: str, key: Callable[[Site], tuple[str, Line | None]]) -> Breakdown:
+        """Break the bytes down by what a key makes of each buffer's site."""
+        return broken_down(self.buffers, self._peak_event, by, key)
 
     def diff(self, other: Recording) -> RecordingDiff:
         """Compare with another recording, line by line (``other`` minus this one)."""
+        if not isinstance(other, Recording):
+            raise TypeError(f"diff compares with another Recording, not with {other!r}: give one")
         return difference(self, other)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the recording to a JSON file; the file appears whole or not at all."""
-        recording_file.write(path, self)
+        """Write the recording to a JSON file; the file appears whole or not at all.
+
+        Raises
+        ------
+        TypeError, ValueError, OSError
+            If there can be no file of that name; a folder that is missing is made.
+        """
+        fields = ("label", "seconds", "exact", "notes", "versions", "buffers")
+        recording_file.write(path, {name: getattr(self, name) for name in fields})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Recording:
@@ -322,102 +209,3 @@ def _(result: Recording) -> str:
     )
     notes = html_table(("note",), [(note,) for note in result.notes]) if result.notes else ""
     return head + buffers_html(result.at_peak(), most=8, caption="alive at the peak") + notes
-
-
-@dataclass(frozen=True)
-class DiffRow:
-    """Difference of two recordings at one operation and line (second minus first), in bytes."""
-
-    op: str
-    line: Line | None
-    peak_bytes: int
-    kept_bytes: int
-    allocated_bytes: int
-
-
-@dataclass(frozen=True, repr=False)
-class RecordingDiff(Result):
-    """What changed from one recording to another.
-
-    Attributes
-    ----------
-    before, after : Recording
-        The two recordings.
-    peak_bytes, kept_bytes, allocated_bytes : int
-        Differences, second minus first.
-    rows : tuple of DiffRow
-        The operations and lines that differ, largest change at the peak first.
-    """
-
-    before: Recording
-    after: Recording
-    rows: tuple[DiffRow, ...]
-
-    @property
-    def peak_bytes(self) -> int:
-        """Difference of the peaks."""
-        return self.after.peak_bytes - self.before.peak_bytes
-
-    @property
-    def kept_bytes(self) -> int:
-        """Difference of the bytes kept."""
-        return self.after.kept_bytes - self.before.kept_bytes
-
-    @property
-    def allocated_bytes(self) -> int:
-        """Difference of the bytes allocated in all."""
-        return self.after.allocated_bytes - self.before.allocated_bytes
-
-    def __repr__(self) -> str:
-        return (
-            f"<RecordingDiff: peak {format_bytes(self.peak_bytes)}, "
-            f"kept {format_bytes(self.kept_bytes)}, {len(self.rows)} places differ>"
-        )
-
-
-def _places(recording: Recording) -> dict[tuple[str, Line | None], Row]:
-    merged = recording._breakdown(  # the same grouping as by_op and by_line, by both
-        "place", lambda site: (site.op or UNKNOWN, site.line)
-    )
-    return {(row.key, row.line): row for row in merged.rows}
-
-
-def difference(before: Recording, after: Recording) -> RecordingDiff:
-    """Compare two recordings; see `Recording.diff`."""
-    if not isinstance(after, Recording):
-        raise TypeError(f"diff compares with another Recording, not with {after!r}: give one")
-    first, second = _places(before), _places(after)
-    nothing = Row("", None, 0, 0, 0, 0)
-    rows: list[DiffRow] = []
-    for place in {**first, **second}:
-        a, b = first.get(place, nothing), second.get(place, nothing)
-        row = DiffRow(
-            place[0],
-            place[1],
-            b.peak_bytes - a.peak_bytes,
-            b.kept_bytes - a.kept_bytes,
-            b.allocated_bytes - a.allocated_bytes,
-        )
-        if row.peak_bytes or row.kept_bytes or row.allocated_bytes:
-            rows.append(row)
-    rows.sort(key=lambda r: (-abs(r.peak_bytes), -abs(r.allocated_bytes), r.op, str(r.line)))
-    return RecordingDiff(before, after, tuple(rows))
-
-
-@summary_html.register
-def _(result: RecordingDiff) -> str:
-    def signed(n: int) -> str:
-        return f"+{format_bytes(n)}" if n > 0 else format_bytes(n)
-
-    def rows() -> Iterable[tuple[str, ...]]:
-        yield (
-            "all",
-            f"{result.before.label or 'before'} → {result.after.label or 'after'}",
-            *map(signed, (result.peak_bytes, result.kept_bytes, result.allocated_bytes)),
-        )
-        for row in result.rows:
-            line = UNKNOWN if row.line is None else row.line.described
-            sizes = map(signed, (row.peak_bytes, row.kept_bytes, row.allocated_bytes))
-            yield (row.op, line, *sizes)
-
-    return html_table(("op", "line", "peak", "kept", "allocated in all"), rows(), align="llrrr")

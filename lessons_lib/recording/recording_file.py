@@ -8,57 +8,40 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from lessons_lib.common.files import write_atomically
 from lessons_lib.common.source import Line
 from lessons_lib.recording.buffers import BufferStore, Site
-
-if TYPE_CHECKING:
-    from lessons_lib.recording.recording import Recording
 
 FORMAT: Final = "lessons_lib recording"
 VERSION: Final = 1
 _COLUMNS: Final = ("site", "nbytes", "reserved", "born", "died")
 
 
-def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Write text so that the file is either as it was or complete."""
-    target = os.path.abspath(os.fspath(path))
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".lessons_lib-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        # mkstemp makes a private file; an ordinary one follows the user's mask.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+def write(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
+    """Write a recording's fields to a file, and make the folder that it lies in.
 
-
-def write(path: str | os.PathLike[str], recording: Recording) -> None:
-    """Write a recording to a file."""
-    store = recording.buffers
+    Raises
+    ------
+    TypeError, ValueError, OSError
+        In one sentence, if there can be no such file; then nothing was written.
+    """
+    store: BufferStore = fields["buffers"]
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "label": recording.label,
-        "seconds": recording.seconds,
-        "exact": recording.exact,
-        "notes": list(recording.notes),
-        "versions": recording.versions,
+        **{name: value for name, value in fields.items() if name != "buffers"},
         "sites": [asdict(site) for site in store.sites],
         "times": store.times.tolist(),
         **{name: getattr(store, name).tolist() for name in _COLUMNS},
     }
-    write_atomically(path, json.dumps(document, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, text)
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from lessons_lib.common import results
+from lessons_lib.common.files import write_atomically
 from lessons_lib.notebook import display
-from lessons_lib.recording.recording_file import write_atomically
 
 VARIABLE: Final = "LESSONS_LIB_PROGRESS"
 FORMAT: Final = "lessons_lib progress"

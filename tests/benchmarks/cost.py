@@ -146,7 +146,7 @@ def start_and_stop(tool: str, runs: int) -> list[float]:
 def analysis(operations: int) -> dict[str, float]:
     """Record so many tiny operations; tell what comes after the block, and the memory it took."""
     import lessons_lib as ll
-    from lessons_lib.recording import profiler
+    from lessons_lib.recording import profile_format, profiler
 
     tf = ll.runtime.tf
     x, c = tf.fill([10], 1.0), tf.constant(1.0)
@@ -155,7 +155,7 @@ def analysis(operations: int) -> dict[str, float]:
 
     def counting(data: bytes) -> Any:
         segment = real(data)
-        space = profiler._parser()()
+        space = profile_format.parser()()
         space.ParseFromString(data)
         events[0] = sum(len(line.events) for plane in space.planes for line in plane.lines)
         memory[0] = len(segment.memory)

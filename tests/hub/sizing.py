@@ -22,7 +22,7 @@ from pathlib import Path
 import nbformat
 import psutil
 
-from lessons_lib.recording.preflight import memory_limit
+from lessons_lib.common.system import memory_limit
 from tests.benchmarks import report
 from tests.hub.classroom import Classroom, Learner, classroom, missing, processes_of
 from tests.support.notebooks import LESSONS

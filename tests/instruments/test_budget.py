@@ -17,7 +17,7 @@ import pytest
 import lessons_lib as ll
 from lessons_lib.instruments.budget import MemoryBudgetExceeded, budget
 from lessons_lib.recording import recorder
-from lessons_lib.recording.preflight import Exactness
+from lessons_lib.recording.exactness import Exactness
 
 tf = ll.runtime.tf
 S = 512 * 512 * 4
@@ -189,7 +189,7 @@ def test_budget_that_cannot_be_checked_for_certain_warns(
     with warnings.catch_warnings(), budget("1 MiB"):
         warnings.simplefilter("error")
         tf.sin(x)
-    monkeypatch.setattr(recorder.preflight, "exactness", lambda: blind)
+    monkeypatch.setattr(recorder.exactness, "exactness", lambda: blind)
     with pytest.warns(RuntimeWarning, match="Small buffers are not reported"), budget("1 MiB"):
         tf.sin(x)
     with pytest.raises(MemoryBudgetExceeded, match="Small buffers are not reported"), budget(0):

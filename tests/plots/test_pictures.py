@@ -36,8 +36,9 @@ from lessons_lib.plots.colours import (
 from lessons_lib.plots.stacking import Bands, stack
 from lessons_lib.plots.theme import fit_text, get_alt, new_axes, png, text_size
 from lessons_lib.plots.timeline import timelines
+from lessons_lib.recording.breakdown import Breakdown
 from lessons_lib.recording.buffers import BufferStore, Site
-from lessons_lib.recording.recording import Breakdown, Recording
+from lessons_lib.recording.recording import Recording
 
 
 class Script:

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from lessons_lib.recording import profiler
-from lessons_lib.recording.profiler import Segment
+from lessons_lib.recording.profile_format import Segment
 from lessons_lib.recording.recorder import record
 from tests.support.broken_recorders import FAULTS, Fault
 from tests.support.exactness_checks import CHECKS, Check, ints, new, ready

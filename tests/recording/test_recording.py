@@ -241,6 +241,9 @@ def test_what_is_saved_is_loaded(three: Recording, tmp_path: Path) -> None:
     assert list(again.buffers) == list(three.buffers)
     for name in ("label", "seconds", "exact", "notes", "versions", "peak_bytes", "kept_bytes"):
         assert getattr(again, name) == getattr(three, name)
+    assert again == three
+    assert hash(again) == hash(three)
+    assert made((0, 5, 0, -1)) != three
     assert again.by_line() == three.by_line()
     assert again.diff(three).rows == ()
     assert os.listdir(tmp_path) == ["recording.json"]
@@ -252,19 +255,31 @@ def test_a_real_recording_is_saved_and_loaded(tmp_path: Path) -> None:
         y = graph(tf.ones([4, 4]))
     recording.save(tmp_path / "r")
     again = Recording.load(tmp_path / "r")
-    assert list(again.buffers) == list(recording.buffers)
-    assert again.label == recording.label
+    assert again == recording
     assert again.versions["tensorflow"] == tf.__version__
     del y
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing(three: Recording, tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="missing"):
-        three.save(tmp_path / "missing" / "recording.json")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OSError, match="could not be written"):
+        three.save(tmp_path / "file" / "recording.json")
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="folder"):
         three.save(tmp_path / "folder")
-    assert os.listdir(tmp_path) == ["folder"]
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
+
+
+def test_a_missing_folder_is_made(three: Recording, tmp_path: Path) -> None:
+    three.save(tmp_path / "runs" / "today" / "r.json")
+    assert Recording.load(tmp_path / "runs" / "today" / "r.json") == three
+
+
+@pytest.mark.parametrize("path", ["", 3, None, b"r.json", "a\0b"])
+def test_what_is_no_name_of_a_file_is_said_in_a_sentence(three: Recording, path: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="give") as caught:
+        three.save(path)
+    assert "\n" not in str(caught.value)
 
 
 def test_an_old_file_stays_when_saving_fails(

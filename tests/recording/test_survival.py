@@ -27,7 +27,7 @@ import lessons_lib as ll
 from lessons_lib.common import runtime
 from lessons_lib.common.runtime import tf
 from lessons_lib.recording import call_log, lifetimes, profiler, recorder
-from lessons_lib.recording.profiler import ProfileError, read_profile
+from lessons_lib.recording.profile_format import ProfileError, read_profile
 from lessons_lib.recording.recorder import record
 from tests.support.exactness_checks import ints, nbytes, new, ready, scalar
 from tests.support.state import nothing_left

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 from lessons_lib.recording import profiler
-from lessons_lib.recording.profiler import MemoryEvent, Segment
+from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from lessons_lib.common.gc_control import quick_collection
 from lessons_lib.common.runtime import require_home_process, tf
+from lessons_lib.common.system import memory_limit
 from lessons_lib.common.units import parse_bytes
 from lessons_lib.instruments.process import resident_bytes
 from lessons_lib.instruments.training.batch_size import BatchEstimate, largest_batch
@@ -34,7 +35,6 @@ from lessons_lib.instruments.training.recorded_step import (
 )
 from lessons_lib.instruments.training.result import LayerBytes, Phase, TrainingMemory
 from lessons_lib.instruments.training.step_phases import BACKWARD, UPDATE, watched
-from lessons_lib.recording.preflight import memory_limit
 from lessons_lib.recording.recording import Recording
 
 _XLA = (

@@ -21,7 +21,7 @@ from lessons_lib.common.gc_control import quick_collection
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, is_user_file, line_of
 from lessons_lib.common.units import MIB, format_bytes
-from lessons_lib.recording.profiler import ProfileError
+from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recording import Recording
 from lessons_lib.teaching.exercises import compare, measuring
 from lessons_lib.teaching.exercises.graph_counter import GraphCounter

@@ -21,7 +21,7 @@ from typing import Any, Final
 import lessons_lib
 from lessons_lib.common.runtime import tf
 from lessons_lib.recording import recorder
-from lessons_lib.recording.profiler import ProfileError
+from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recording import Recording
 from lessons_lib.teaching.exercises.graph_counter import GraphCount, GraphCounter
 from lessons_lib.teaching.exercises.watchdog import Watchdog, allocated_now

@@ -14,8 +14,11 @@ import pytest
 
 from lessons_lib.common import runtime
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording.preflight import _probe, exactness, memory_limit, preflight
-from lessons_lib.recording.profiler import MemoryEvent, Profiler, Segment
+from lessons_lib.common.system import memory_limit
+from lessons_lib.instruments.preflight import preflight
+from lessons_lib.recording.exactness import _probe, exactness
+from lessons_lib.recording.profile_format import MemoryEvent, Segment
+from lessons_lib.recording.profiler import Profiler
 from lessons_lib.recording.recorder import record
 
 MACHINE = psutil.virtual_memory().total

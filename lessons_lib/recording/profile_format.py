@@ -1,0 +1,289 @@
+"""What TensorFlow's profiler writes, as plain columns.
+
+One profile becomes one `Segment`: allocations and deallocations, the calls from Python that were
+open when they happened, and which function each graph execution ran.  Times are picoseconds on
+the profiler's own clock, which starts with the session.  Nothing here knows about source lines or
+results.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lessons_lib.common.runtime import tf
+
+#: Names of the markers that this package writes into the profile.
+CALL: Final = "lessons_lib.call"
+THREAD: Final = "lessons_lib.thread"
+WINDOW: Final = "lessons_lib.window"
+
+_FUNCTION_CALL: Final = "EagerLocalExecute: __"
+_FUNCTION_RUN: Final = "FunctionRun"
+_ALLOCATION: Final = "MemoryAllocation"
+_DEALLOCATION: Final = "MemoryDeallocation"
+#: Events that are read, under our own copy of the name, so that they compare by identity.
+_WANTED: Final = {
+    name: name for name in (_ALLOCATION, _DEALLOCATION, CALL, THREAD, WINDOW, _FUNCTION_RUN)
+}
+# What is read of a memory event, by the profiler's own names.
+_STATS: Final = (
+    "addr",
+    "requested_bytes",
+    "allocation_bytes",
+    "bytes_allocated",
+    "allocator_name",
+    "id",
+    "tf_op",
+    "region_type",
+    "data_type",
+    "shape",
+)
+
+
+@dataclass(slots=True)
+class MemoryEvent:
+    """One allocation or deallocation, as the profile tells it.
+
+    Times are picoseconds from the start of the session; `in_use` is the allocator's own count of
+    reserved bytes after the event.
+    """
+
+    time: int
+    thread: int
+    allocates: bool
+    address: int
+    requested: int
+    reserved: int
+    in_use: int
+    allocator: str
+    step: int
+    op: str
+    kind: str
+    dtype: int
+    shape: str
+
+
+@dataclass(slots=True)
+class Segment:
+    """What one profiler session saw.
+
+    Attributes
+    ----------
+    memory : list of MemoryEvent
+        In the order of time.
+    calls : dict of int to list of (start, end)
+        Per thread of the profile, the calls that `lessons_lib.recording.call_log` marked, by start.
+    threads : dict of int to int
+        Which Python thread (by the number given in its marker) a thread of the profile is.
+    windows : dict of int to int
+        Time of each window marker, by its number.
+    functions : dict of int to str
+        Name of the function that each execution step ran.
+    started : dict of int to (int, int)
+        Thread that started each such step, and when.
+    function_calls : dict of int to list of (start, end, name)
+        Per thread, when a function was called from Python.
+    executed : dict of str to set of str
+        Types of kernels that ran under each graph operation's name.
+    levels : (int or None, int or None)
+        What the allocator itself counted as in use when the session began and when it ended; None
+        where that is not known for certain.
+    """
+
+    memory: list[MemoryEvent] = field(default_factory=list)
+    calls: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    threads: dict[int, int] = field(default_factory=dict)
+    windows: dict[int, int] = field(default_factory=dict)
+    functions: dict[int, str] = field(default_factory=dict)
+    started: dict[int, tuple[int, int]] = field(default_factory=dict)
+    function_calls: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
+    executed: dict[str, set[str]] = field(default_factory=dict)
+    levels: tuple[int | None, int | None] = (None, None)
+
+
+class ProfileError(RuntimeError):
+    """The profiler could not be started, or what it wrote could not be read."""
+
+
+@functools.cache
+def parser() -> Any:
+    """Find the profile's message type, whose place differs between TensorFlow versions."""
+    try:
+        from tensorflow.tsl.profiler.protobuf import xplane_pb2
+    except ImportError:
+        try:
+            from tensorflow.core.profiler.protobuf import xplane_pb2
+        except ImportError:
+            raise ProfileError(
+                f"TensorFlow {tf.__version__} does not bring the profile format that this version "
+                "of lessons_lib reads: use TensorFlow 2.16 to 2.21, or a newer lessons_lib"
+            ) from None
+    return xplane_pb2.XSpace
+
+
+def read_profile(data: bytes) -> Segment:
+    """Read a serialised profile.
+
+    Parameters
+    ----------
+    data : bytes
+        Contents of an ``*.xplane.pb`` file.
+
+    Raises
+    ------
+    ProfileError
+        If it is truncated, or not a profile.
+    """
+    from google.protobuf.message import DecodeError
+
+    space = parser()()
+    try:
+        space.ParseFromString(data)
+    except DecodeError:
+        raise ProfileError(
+            "TensorFlow's profile is truncated or is not a profile: record again"
+        ) from None
+    segment = Segment()
+    for plane in space.planes:
+        if plane.name == "/host:CPU":
+            _read_plane(plane, segment)
+    segment.memory.sort(key=lambda event: event.time)
+    return segment
+
+
+def _read_plane(plane: Any, segment: Segment) -> None:
+    names = {key: meta.name for key, meta in plane.event_metadata.items()}
+    stats = {key: meta.name for key, meta in plane.stat_metadata.items()}
+    calls: dict[int, str] = {}
+    wanted: dict[int, str] = {}
+    for key, name in names.items():
+        if name in _WANTED:
+            wanted[key] = _WANTED[name]
+        elif name.startswith(_FUNCTION_CALL):
+            wanted[key] = _FUNCTION_CALL
+            calls[key] = name.partition(": ")[2]
+        elif ":" in name:
+            # A graph operation that ran is an event "name:Type".
+            operation, _, kernel = name.rpartition(":")
+            segment.executed.setdefault(operation, set()).add(kernel)
+    reader = _StatReader(stats)
+    for thread, line in enumerate(plane.lines):
+        base = line.timestamp_ns * 1000
+        for event in line.events:
+            kind = wanted.get(event.metadata_id)
+            if kind is None:
+                continue
+            start = base + event.offset_ps
+            if kind is _ALLOCATION or kind is _DEALLOCATION:
+                segment.memory.append(reader.memory(event, start, thread, kind is _ALLOCATION))
+            elif kind is CALL:
+                spans = segment.calls.setdefault(thread, [])
+                spans.append((start, start + event.duration_ps))
+            elif kind is THREAD:
+                segment.threads[thread] = reader.number(event, "number")
+            elif kind is WINDOW:
+                segment.windows[reader.number(event, "number")] = start
+            elif kind is _FUNCTION_RUN:
+                step = reader.number(event, "id")
+                name = _caller(segment.function_calls.get(thread, ()), start)
+                if name is not None:
+                    segment.functions[step] = name
+                    segment.started[step] = (thread, start)
+            else:
+                runs = segment.function_calls.setdefault(thread, [])
+                end = start + event.duration_ps
+                runs.append((start, end, calls[event.metadata_id]))
+    for spans in segment.calls.values():
+        spans.sort()
+
+
+def _caller(runs: Any, time: int) -> str | None:
+    # Events of a thread are in the order of their start, so the innermost call is the latest.
+    for start, end, name in reversed(runs):
+        if start <= time <= end:
+            return str(name)
+    return None
+
+
+class _StatReader:
+    """Reads the statistics of events, by position where that has held so far.
+
+    Looking at every statistic's number costs more than all the rest of the reading, and their
+    order is the same for all events of a kind.
+    """
+
+    def __init__(self, stats: dict[int, str]) -> None:
+        self._names = {key: _text(name) for key, name in stats.items()}
+        self._address = next((key for key, name in stats.items() if name == "addr"), None)
+        self._stats = stats
+        self._layouts: dict[tuple[bool, int], list[int]] = {}
+
+    def number(self, event: Any, name: str) -> int:
+        for stat in event.stats:
+            if self._stats.get(stat.metadata_id) == name:
+                return int(stat.int64_value or stat.uint64_value)
+        return 0
+
+    def memory(self, event: Any, time: int, thread: int, allocates: bool) -> MemoryEvent:
+        stats = event.stats
+        form = (allocates, len(stats))
+        places = self._layouts.get(form)
+        if places is None or stats[places[0]].metadata_id != self._address:
+            places = self._layouts[form] = self._layout(stats)
+        # Written out: this runs for every event, and most of its time is access to the message.
+        stat = stats[places[0]]
+        address = stat.int64_value or stat.uint64_value
+        stat = stats[places[1]]
+        requested = stat.int64_value or stat.uint64_value
+        stat = stats[places[2]]
+        reserved = stat.int64_value or stat.uint64_value
+        stat = stats[places[3]]
+        in_use = stat.int64_value or stat.uint64_value
+        allocator = self._word(stats, places[4])
+        step, dtype = 0, 0
+        op = kind = shape = ""
+        if allocates:
+            if (place := places[5]) >= 0:
+                step = stats[place].int64_value or stats[place].uint64_value
+            op, kind = self._word(stats, places[6]), self._word(stats, places[7])
+            if (place := places[8]) >= 0:
+                dtype = stats[place].int64_value or stats[place].uint64_value
+            shape = self._word(stats, places[9])
+        return MemoryEvent(
+            time,
+            thread,
+            allocates,
+            address,
+            requested,
+            reserved,
+            in_use,
+            allocator,
+            step,
+            op,
+            kind,
+            dtype,
+            shape,
+        )
+
+    def _word(self, stats: Any, place: int) -> str:
+        if place < 0:
+            return ""
+        stat = stats[place]
+        reference = stat.ref_value
+        return self._names.get(reference, "") if reference else _text(stat.str_value)
+
+    def _layout(self, stats: Any) -> list[int]:
+        found = {self._stats.get(stat.metadata_id): i for i, stat in enumerate(stats)}
+        if missing := [name for name in _STATS[:5] if name not in found]:
+            raise ProfileError(
+                f"TensorFlow {tf.__version__} writes memory events without {missing[0]}, which "
+                "this version of lessons_lib cannot read: use TensorFlow 2.16 to 2.21"
+            )
+        return [found.get(name, -1) for name in _STATS]
+
+
+def _text(value: str) -> str:
+    # 2.16 and 2.18 write "(null)" where nothing was known.
+    return "" if value == "(null)" else value
