@@ -10,12 +10,13 @@ from __future__ import annotations
 import ast
 import linecache
 import os
-import sys
 import sysconfig
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Final
+
+from lessons_lib.common.internals import cell_numbers
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARY: Final = tuple(
@@ -84,10 +85,7 @@ def cell_of(filename: str) -> int | None:
     if filename.startswith("<ipython-input-"):
         digits = filename[len("<ipython-input-") :].split("-", 1)[0]
         return int(digits) if digits.isdigit() else None
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    known = getattr(getattr(shell, "compile", None), "_filename_map", None)
-    return known.get(filename) if isinstance(known, dict) else None
+    return cell_numbers().get(filename)
 
 
 def line_of(filename: str, number: int) -> Line:

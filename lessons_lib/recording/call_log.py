@@ -21,11 +21,16 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
-from tensorflow.python import pywrap_tfe
-from tensorflow.python.client.session import BaseSession
-from tensorflow.python.eager import backprop
-from tensorflow.python.framework import constant_op
-
+from lessons_lib.common.internals import (
+    BaseSession,
+    TraceMe,
+    constant_op,
+    gradient_function,
+    gradients_of,
+    pywrap_tfe,
+    tensor_number,
+    traced_graph,
+)
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, is_user_file, line_of, number_in_code
 from lessons_lib.recording import profile_format, profiler
@@ -157,7 +162,7 @@ class Watcher:
         return calls
 
     def _wrapped(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
-        marker = profiler.traceme()
+        marker = TraceMe
         mark_name = profile_format.CALL
         frame_here = sys._getframe
         ident = threading.get_ident
@@ -230,9 +235,9 @@ class Watcher:
                 break
             owner = frame.f_locals.get("self")
             if graph is None and getattr(owner, "name", None) in (args[2], name.encode()):
-                graph = getattr(owner, "_cached_graph", None)
+                graph = traced_graph(owner)
             if definition is None:
-                definition = _definition(getattr(owner, "_python_function", None))
+                definition = _definition(getattr(owner, "python_function", None))
             frame = frame.f_back
         self.log.graphs[name] = graph
         if definition is not None:
@@ -240,10 +245,10 @@ class Watcher:
 
     def _note_tensors(self, place: Place | None, args: tuple[Any, ...], result: Any) -> None:
         made = self._made
-        inputs = tuple(_number(value) for value in args[3:])
+        inputs = tuple(tensor_number(value) for value in args[3:])
         forward = _Forward(args[1], place, inputs)
         for tensor in result if isinstance(result, list) else (result,):
-            number = _number(tensor)
+            number = tensor_number(tensor)
             if number >= 0:
                 made.by_output[number] = forward
         if inputs and inputs[0] >= 0:
@@ -254,18 +259,18 @@ class Watcher:
     def _note_sum(self, grads: Any, result: Any) -> None:
         # A tensor that was used several times gets the sum of its gradients.
         chain = self._made.chain
-        of = {chain.get(_number(grad), ()) for grad in grads} if chain else set()
+        of = {chain.get(tensor_number(grad), ()) for grad in grads} if chain else set()
         if len(of) == 1 and (tensors := of.pop()):
-            chain[_number(result)] = tensors
+            chain[tensor_number(result)] = tensors
 
     def forward_of(self, op: str, inputs: Any, outputs: Any, grads: Any) -> _Forward | None:
         """Find the forward operation of a gradient that is about to be computed."""
         made = self._made
         for tensor in outputs or ():
-            if (found := made.by_output.get(_number(tensor))) is not None:
+            if (found := made.by_output.get(tensor_number(tensor))) is not None:
                 return found
-        numbers = {n for grad in grads or () for n in made.chain.get(_number(grad), ())}
-        taken = [_number(tensor) for tensor in inputs or ()]
+        numbers = {n for grad in grads or () for n in made.chain.get(tensor_number(grad), ())}
+        taken = [tensor_number(tensor) for tensor in inputs or ()]
         candidates = {
             id(found): found
             for n in numbers
@@ -280,7 +285,7 @@ class Watcher:
         chain = self._made.chain
         grads = grads if isinstance(grads, (list, tuple)) else (grads,)
         for tensor, grad in zip(forward.inputs, grads, strict=False):
-            if tensor >= 0 and (number := _number(grad)) >= 0:
+            if tensor >= 0 and (number := tensor_number(grad)) >= 0:
                 chain[number] = (*chain.get(number, ()), tensor)
 
 
@@ -302,18 +307,12 @@ def _definition(function: Any) -> Place | None:
     return None
 
 
-def _number(tensor: Any) -> int:
-    """Give TensorFlow's own number for a tensor; -1 for anything else."""
-    number = getattr(tensor, "_id", -1)
-    return number if isinstance(number, int) else -1
-
-
 class _Gradients:
     """The one wrapper that stays: TensorFlow's gradient function, told of its forward op."""
 
     def __init__(self) -> None:
         self.watcher: Watcher | None = None
-        self.original = backprop._gradient_function
+        self.original = gradient_function
 
     def __call__(self, *args: Any) -> Any:
         op, inputs, outputs, grads = args[0], args[3], args[4], args[5]
@@ -321,7 +320,7 @@ class _Gradients:
             forward = _forward_operation(op, inputs, outputs)
             if forward is None:
                 return self.original(*args)
-            with tf.compat.v1.get_default_graph()._original_op(forward):
+            with gradients_of(forward):
                 return self.original(*args)
         watcher = self.watcher
         if watcher is None:

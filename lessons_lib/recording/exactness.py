@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lessons_lib.common import runtime
+from lessons_lib.common.internals import eager_mode
 from lessons_lib.common.units import KIB, MIB
 from lessons_lib.recording.profile_format import MemoryEvent
 from lessons_lib.recording.profiler import Profiler
@@ -38,13 +39,11 @@ class Exactness:
 
 
 def _probe() -> tuple[tuple[bool, ...], str]:
-    from tensorflow.python.eager import context
-
     profiler = Profiler()
     profiler.start()
     # Whoever asks may be building a graph, in which nothing would be allocated.
     try:
-        with context.eager_mode(), runtime.tf.device("CPU:0"):
+        with eager_mode(), runtime.tf.device("CPU:0"):
             tensors = [runtime.tf.fill([size // 4], 1.0) for size in _PROBES]
             del tensors
     finally:

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from lessons_lib.common import internals
 from lessons_lib.common.source import Line, is_user_file, line_of, statement_of
 
 _BRANCH: Final = re.compile(
@@ -114,13 +115,13 @@ _GRADIENT_SCOPE: Final = re.compile(r"(?:.*/)?gradients/(?P<forward>.+)_grad/[^/
 
 
 def _forward(op: Any) -> Any:
-    forward = getattr(op, "_original_op", None)
+    forward = internals.original_op(op)
     if forward is None:
         return _forward_by_name(op)
     if any(_PFOR in frame.filename for frame in op.traceback):
         return _forward(forward)  # vectorised: a copy of the operation, no gradient of it
     # A gradient of a gradient: the operation it all belongs to is at the end of the chain.
-    while (further := getattr(forward, "_original_op", None)) is not None:
+    while (further := internals.original_op(forward)) is not None:
         forward = further
     return forward
 
@@ -132,7 +133,7 @@ def _forward_by_name(op: Any) -> Any:
     graph = op.graph
     # The gradients of loops, branches and functions are graphs of their own, which know the graph
     # that they differentiate, or take tensors from it.
-    candidates = [getattr(graph, "_forward_graph", None)]
+    candidates = [internals.forward_graph(graph)]
     candidates += [
         getattr(t, "graph", None)
         for t in getattr(graph, "external_captures", ())
@@ -214,11 +215,12 @@ def inner_graph(graph: Any, name: str | bytes) -> Any:
     """Give the graph of a function that a graph calls, by the function's name."""
     key = name.decode() if isinstance(name, bytes) else name
     while graph is not None:
-        function = graph._functions.get(key)
+        functions = internals.functions_of(graph)
+        function = functions.get(key)
         if function is None:
-            function = graph._functions.get(key.encode())
+            function = functions.get(key.encode())
         if function is not None:
-            return getattr(function, "_cached_graph", None) or getattr(function, "graph", None)
+            return internals.traced_graph(function) or getattr(function, "graph", None)
         graph = getattr(graph, "outer_graph", None)
     return None
 

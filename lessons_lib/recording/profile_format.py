@@ -12,6 +12,7 @@ import functools
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from lessons_lib.common.internals import profile_message
 from lessons_lib.common.runtime import tf
 
 #: Names of the markers that this package writes into the profile.
@@ -110,17 +111,13 @@ class ProfileError(RuntimeError):
 @functools.cache
 def parser() -> Any:
     """Find the profile's message type, whose place differs between TensorFlow versions."""
-    try:
-        from tensorflow.tsl.profiler.protobuf import xplane_pb2
-    except ImportError:
-        try:
-            from tensorflow.core.profiler.protobuf import xplane_pb2
-        except ImportError:
-            raise ProfileError(
-                f"TensorFlow {tf.__version__} does not bring the profile format that this version "
-                "of lessons_lib reads: use TensorFlow 2.16 to 2.21, or a newer lessons_lib"
-            ) from None
-    return xplane_pb2.XSpace
+    message = profile_message()
+    if message is None:
+        raise ProfileError(
+            f"TensorFlow {tf.__version__} does not bring the profile format that this version "
+            "of lessons_lib reads: use TensorFlow 2.16 to 2.21, or a newer lessons_lib"
+        )
+    return message
 
 
 def read_profile(data: bytes) -> Segment:

@@ -6,12 +6,12 @@ TensorFlow writes a profile to a folder; it is a temporary one, and it is always
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shutil
 import tempfile
 from typing import Any, Final
 
+from lessons_lib.common import internals
 from lessons_lib.common.runtime import held_back_stderr, require_home_process, tf
 from lessons_lib.recording.profile_format import (
     ProfileError,
@@ -28,17 +28,9 @@ _MEMORY_FOLDER: Final = "/dev/shm"
 _ROOM_BYTES: Final = 256 * 2**20
 
 
-@functools.cache
-def traceme() -> Any:
-    """Give the class that writes markers into a running profile."""
-    from tensorflow.python.profiler.internal import _pywrap_traceme
-
-    return _pywrap_traceme.TraceMe
-
-
 def mark(name: str, number: int) -> None:
     """Write a marker with a number at the present moment on the present thread."""
-    marker = traceme()(name, number=number)
+    marker = internals.TraceMe(name, number=number)
     marker.Stop()
 
 
@@ -73,12 +65,12 @@ class Profiler:
         options = tf.profiler.experimental.ProfilerOptions(
             host_tracer_level=2, python_tracer_level=0, device_tracer_level=0
         )
-        before = _running()
+        before = internals.running_profiler()
         level = _in_use()
         try:
             with held_back_stderr() if _NOISY_START else contextlib.nullcontext():
                 tf.profiler.experimental.start(self._folder, options=options)
-            self._session = _running()
+            self._session = internals.running_profiler()
             self._level = _settled(level)
         except tf.errors.AlreadyExistsError:
             self._cancel(before)
@@ -102,7 +94,7 @@ class Profiler:
         if folder is None:
             raise ProfileError("this profiler session was not started: call start first")
         try:
-            if _running() is not self._session:
+            if internals.running_profiler() is not self._session:
                 raise ProfileError(
                     "something inside the block stopped TensorFlow's profiler, so the end of the "
                     "recording is missing: remove that call of tf.profiler.experimental.stop()"
@@ -124,7 +116,7 @@ class Profiler:
 
     def _cancel(self, before: Any) -> None:
         """Leave nothing on and nothing behind; a session of someone else's goes on."""
-        running = _running()
+        running = internals.running_profiler()
         # When another session is found too late, TensorFlow keeps the new one in its books.
         if running is not None and running is not before and self._session in (None, running):
             with contextlib.suppress(Exception):
@@ -136,13 +128,6 @@ class Profiler:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = None
-
-
-def _running() -> Any:
-    """Give TensorFlow's own object for the profiler session that runs, or None."""
-    from tensorflow.python.profiler import profiler_v2
-
-    return profiler_v2._profiler
 
 
 def _fast_folder() -> str | None:

@@ -92,7 +92,7 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
         lambda: ll.Lesson("x").verdict(1, "c", "perhaps", holds=True, measured="1", advice="a"),
         lambda: ll.Lesson("x").verdict(1, "c", "true", holds=False, measured="1", advice="a"),
     ],
-    "MemoryCallback": [],  # takes no argument; misuse in fit is tested in test_callback.py
+    "MemoryCallback": [],  # takes no argument; misuse in fit: test_keras_callback.py
     "Recording": [lambda p=p: ll.Recording.load(p) for p in ("no such file", ".", 3, None)],
     "preflight": [],
     "watch_retracing": [],

@@ -15,6 +15,7 @@ import weakref
 import numpy as np
 import pytest
 
+from lessons_lib.common.internals import Function, tracing_compilation
 from lessons_lib.common.results import alt_text
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.tracing import (
@@ -26,7 +27,6 @@ from lessons_lib.instruments.tracing import (
     unobserved,
     watch_retracing,
 )
-from lessons_lib.instruments.tracing.hooks import polymorphic_function, tracing_compilation
 from lessons_lib.plots.traces import describe_traces, describe_watch
 
 MIB = 2**20
@@ -45,9 +45,9 @@ def _quiet():
 @pytest.fixture(autouse=True)
 def _restored():
     """Every test leaves TensorFlow's functions as they were."""
-    before = (tracing_compilation._create_concrete_function, polymorphic_function.Function._call)
+    before = (tracing_compilation._create_concrete_function, Function._call)
     yield
-    after = (tracing_compilation._create_concrete_function, polymorphic_function.Function._call)
+    after = (tracing_compilation._create_concrete_function, Function._call)
     assert after == before
 
 

@@ -26,7 +26,7 @@ from lessons_lib.recording import recorder
 from lessons_lib.teaching import progress
 from lessons_lib.teaching.exercises import LESSONS, compare, exercise, exercises, grading
 from lessons_lib.teaching.exercises.compare import difference
-from lessons_lib.teaching.exercises.exercise import Cell, Exercise, Inputs
+from lessons_lib.teaching.exercises.exercise import Cell, Exercise, Inputs, call_once, source_of
 from lessons_lib.teaching.exercises.inputs import floats, normal
 from lessons_lib.teaching.exercises.limits import Figure, Promise, Quantity
 from lessons_lib.teaching.exercises.result import Result, Status
@@ -78,7 +78,7 @@ def test_a_stored_answer_fails(exercise: Exercise) -> None:
             return queue.pop(0)
 
         result = grading.grade(exercise, lambda *_: step, seed=7)
-    elif exercise.run is exercise.call_once:
+    elif exercise.run is call_once:
         result = grading.grade(exercise, lambda *_: value, seed=7)
     else:
         values = list(value)
@@ -108,7 +108,7 @@ def test_one_source_of_truth(exercise: Exercise) -> None:
     assert starter.source.endswith(f"{exercise.key}.check({exercise.name})")
     # What learners see runs in a notebook as it stands, and is the same function.
     namespace: dict[str, Any] = {"tf": tf, "np": np, "ll": ll}
-    run_as_in_a_cell(exercise.source_of(exercise.solution_code), namespace)
+    run_as_in_a_cell(source_of(exercise.solution_code), namespace)
     inputs = exercise.inputs(exercise.graded[0], 5)
     got = grading._run(exercise, namespace[exercise.name], inputs)
     expected = grading._run(exercise, exercise.solution_code, inputs)

@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from lessons_lib.common.heap_baseline import Fence
+from lessons_lib.common.internals import traced_blocks
 from lessons_lib.common.source import Line
 from lessons_lib.instruments.growth.causes import Held
 from lessons_lib.instruments.growth.sampler import operations_of
@@ -347,7 +348,6 @@ def _chain(found: Survey, thing: Any, namer: Namer) -> tuple[str, ...]:
 
 def large_share() -> float:
     """Share of the traced bytes in blocks that Python takes from the C heap."""
-    traces: Any = tracemalloc.take_snapshot().traces
-    sizes = [trace[1] for trace in traces._traces]
+    sizes = [block[1] for block in traced_blocks()]
     total = sum(sizes)
     return sum(size for size in sizes if size > _SMALL) / total if total else 0.0

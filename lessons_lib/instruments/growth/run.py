@@ -16,6 +16,7 @@ from typing import Any, Final
 from lessons_lib.common import runtime, system
 from lessons_lib.common.arguments import check_count, check_function
 from lessons_lib.common.heap_baseline import Fence
+from lessons_lib.common.internals import cache_cleaners
 from lessons_lib.instruments.growth.causes import Finding, Held
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.leftovers import (
@@ -209,20 +210,13 @@ def _unexplained(evidence: Evidence) -> bool:
 
 def empty_caches(call: Callable[[], None]) -> tuple[CacheTest, list[str]]:
     """Empty the eager runtime's caches after a few calls and see what that gives back."""
-    from tensorflow.python import pywrap_tfe
-    from tensorflow.python.eager import context
 
     def heap() -> float:
         gc.collect()
         tensors = allocator_bytes()
         return float(system.c_heap_bytes() or 0) + (0.0 if tensors != tensors else tensors)
 
-    for name, empty in (
-        ("scalar", getattr(pywrap_tfe, "TFE_ClearScalarCache", None)),
-        ("kernel", getattr(context.context(), "clear_kernel_cache", None)),
-    ):
-        if empty is None:
-            continue
+    for name, empty in cache_cleaners():
 
         def given_back(calls: int, empty: Callable[[], None] = empty) -> float:
             for _ in range(calls):

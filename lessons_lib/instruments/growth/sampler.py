@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from lessons_lib.common import system
+from lessons_lib.common import internals, system
 from lessons_lib.common.heap_baseline import Fence
+from lessons_lib.common.internals import concrete_functions
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.trend import Floats, fit
@@ -221,9 +222,7 @@ def allocator_bytes() -> float:
 def numpy_bytes() -> int:
     """Sum what tracemalloc sees in NumPy's domain."""
     domain = np.lib.tracemalloc_domain
-    # The raw tuples (domain, size, ...): making an object of each takes ten times as long.
-    traces: Any = tracemalloc.take_snapshot().traces
-    return sum(trace[1] for trace in traces._traces if trace[0] == domain)
+    return sum(block[1] for block in internals.traced_blocks() if block[0] == domain)
 
 
 def _extent(tensor: Any) -> tuple[int, int]:
@@ -269,14 +268,6 @@ def _functions(functions: Iterable[Any], graphs: Iterable[Any]) -> dict[str, int
     }
 
 
-def concrete_functions(function: Any) -> list[Any]:
-    """List the traces that a ``tf.function`` holds."""
-    try:
-        return list(function._list_all_concrete_functions())
-    except Exception:  # a private method, which may go or fail in the middle of a first call
-        return []
-
-
 def operations_of(graph: Any) -> int:
     """Count a graph's operations without listing them."""
     count = getattr(graph, "num_operations", None)
@@ -299,7 +290,7 @@ def is_orphan(graph: Any, owned: set[int]) -> bool:
         return False
     outermost, seen = graph, 0
     while seen < 64:
-        outer = getattr(outermost, "_weak_outer_graph", lambda: None)()
+        outer = internals.outer_graph(outermost)
         if outer is None or not hasattr(outer, "captures"):
             break
         outermost, seen = outer, seen + 1

@@ -9,19 +9,12 @@ import tracemalloc
 from collections.abc import Iterable
 from typing import Any, Final
 
+from lessons_lib.common.internals import traceback_at
 from lessons_lib.common.source import Line, is_user_file, line_of
 from lessons_lib.instruments.holders.object_types import Kind
 
 #: Python 3.11 looks up instances at a wrong address: the header before them is two words larger.
 _HEADER_311: Final = 4 * ctypes.sizeof(ctypes.c_void_p)
-
-
-def _frames_311(thing: object) -> Any:
-    with contextlib.suppress(AttributeError):
-        look = ctypes.pythonapi._PyTraceMalloc_GetTraceback
-        look.argtypes, look.restype = [ctypes.c_uint, ctypes.c_size_t], ctypes.py_object
-        return look(0, id(thing) - _HEADER_311)
-    return None
 
 
 def made_at(thing: object) -> Line | None:
@@ -36,7 +29,7 @@ def made_at(thing: object) -> Line | None:
     if trace is not None:
         frames = [(frame.filename, frame.lineno) for frame in reversed(trace)]
     elif sys.version_info < (3, 12):
-        frames = list(_frames_311(thing) or ())
+        frames = traceback_at(id(thing) - _HEADER_311)
     else:
         return None
     return _first_of_user(frames)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from lessons_lib.common import internals
 from lessons_lib.common.runtime import tf
 
 _STRING_BYTES: Final = 24  # one tstring
@@ -44,21 +45,17 @@ _LIBRARIES: Final = frozenset({"tensorflow", "keras", "tf_keras"})
 
 
 def _classes() -> tuple[tuple[type, Kind], ...]:
-    from tensorflow.python.data.ops import iterator_ops
-    from tensorflow.python.eager.polymorphic_function import atomic_function, concrete_function
-    from tensorflow.python.ops import data_flow_ops, lookup_ops
-
     return (
         (tf.Variable, Kind.VARIABLE),
         (FUNCTION, Kind.FUNCTION),
-        (concrete_function.ConcreteFunction, Kind.CONCRETE),
-        (atomic_function.AtomicFunction, Kind.CONCRETE),
+        (tf.types.experimental.ConcreteFunction, Kind.CONCRETE),
+        (tf.types.experimental.AtomicFunction, Kind.CONCRETE),
         (tf.Graph, Kind.GRAPH),
         (tf.data.Dataset, Kind.DATASET),
-        (iterator_ops.IteratorBase, Kind.ITERATOR),
-        (iterator_ops.Iterator, Kind.ITERATOR),
-        (lookup_ops.LookupInterface, Kind.TABLE),
-        (data_flow_ops.QueueBase, Kind.TABLE),
+        (tf.data.Iterator, Kind.ITERATOR),
+        (tf.compat.v1.data.Iterator, Kind.ITERATOR),
+        (internals.LookupInterface, Kind.TABLE),
+        (tf.queue.QueueBase, Kind.TABLE),
         (tf.GradientTape, Kind.TAPE),
         (tf.Module, Kind.LIBRARY),
     )
@@ -165,15 +162,12 @@ def variable_tensor(variable: Any) -> Any:
     The tensor shares the variable's buffer (unless TensorFlow copies this variable on every
     read), so drop it before the variable is written again.
     """
-    from tensorflow.python.eager import record as tape_record
-    from tensorflow.python.ops import gen_resource_variable_ops
-
     try:
-        with tf.init_scope(), tape_record.stop_recording():
+        with tf.init_scope(), internals.stop_recording():
             if not tf.executing_eagerly():
                 return None
-            return gen_resource_variable_ops.read_variable_op(
-                variable.handle, variable.dtype.base_dtype
+            return tf.raw_ops.ReadVariableOp(
+                resource=variable.handle, dtype=variable.dtype.base_dtype
             )
     except Exception:  # uninitialised, deleted, not a resource variable, of another device
         return None

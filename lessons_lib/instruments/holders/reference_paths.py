@@ -14,7 +14,6 @@ import functools
 import gc
 import inspect
 import itertools
-import re
 import sys
 import threading
 import time
@@ -23,15 +22,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lessons_lib.common.internals import LRU_LINK, pattern_cache_limit
 from lessons_lib.common.source import is_user_file
 
 _DEPTH: Final = 9
 _WIDTH: Final = 400
 _KEY: Final = 24
 _CACHE: Final = type(functools.lru_cache(maxsize=1)(lambda: None))
-#: Where Python's `re` keeps compiled patterns.
-_PATTERNS: Final = ("_cache", "_cache2")
-_LINK: Final = "functools._lru_list_elem"
 _LIBRARY_RANK: Final = 4
 #: Steps of a chain that say nothing to a reader.
 _SILENT: Final = (types.CellType, types.FrameType)
@@ -439,7 +436,7 @@ def _word(down: list[object], parent: object, child: object) -> str:
 
 def _is_link(thing: object) -> bool:
     cls = type(thing)
-    return f"{cls.__module__}.{cls.__name__}" == _LINK
+    return f"{cls.__module__}.{cls.__name__}" == LRU_LINK
 
 
 def _frames() -> list[types.FrameType]:
@@ -475,6 +472,6 @@ def bounded(thing: object) -> str | None:
         case _ if isinstance(thing, _CACHE):
             size = thing.cache_info().maxsize
             return None if size is None else f"it holds at most {size}"
-        case dict() if any(thing is getattr(re, name, None) for name in _PATTERNS):
-            return f"it holds at most {getattr(re, '_MAXCACHE', 512)}"
+        case dict() if (most := pattern_cache_limit(thing)) is not None:
+            return f"it holds at most {most}"
     return None

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from lessons_lib.common import internals
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, is_user_file, line_of
 from lessons_lib.recording.graph_ops import user_line
@@ -229,8 +230,8 @@ def inner_graphs(graph: Any) -> dict[str, Any]:
     lines of the user's.
     """
     found = {}
-    for name, function in graph._functions.items():
-        inner = getattr(function, "_cached_graph", None)
+    for name, function in internals.functions_of(graph).items():
+        inner = internals.traced_graph(function)
         if inner is not None:
             found[name.decode() if isinstance(name, bytes) else name] = inner
     return found
@@ -267,7 +268,6 @@ def _tensor_bytes(value: Any) -> int | None:
 
 #: Operations that say nothing about a loop's body.
 _PASSIVE: Final = frozenset(("Const", "Identity", "NoOp", "Placeholder", "ReadVariableOp"))
-_AUTOGRAPH_LOOPS: Final = ("_py_for_stmt", "_py_while_stmt")
 
 
 def _unrolled(graph: Any) -> UnrolledLoop | None:
@@ -299,7 +299,7 @@ def _loops(ops: list[Any]) -> Iterator[tuple[tuple[str, int], int]]:
     counts: Counter[tuple[tuple[str, int], tuple[tuple[str, int], ...]]] = Counter()
     for op in ops:
         frames = list(op.traceback or ())
-        inside = [i for i, frame in enumerate(frames) if frame.name in _AUTOGRAPH_LOOPS]
+        inside = [i for i, frame in enumerate(frames) if frame.name in internals.AUTOGRAPH_LOOPS]
         if not inside:
             continue
         header = next((f for f in reversed(frames[: inside[-1]]) if is_user_file(f.filename)), None)

@@ -21,13 +21,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from tensorflow.python.eager.polymorphic_function import (
-    function_context,
-    polymorphic_function,
-    tracing_compilation,
-)
-from tensorflow.python.util import tf_stack
-
+from lessons_lib.common import internals
 from lessons_lib.common.runtime import require_home_process, tf
 from lessons_lib.common.source import Line, is_user_file, line_of, user_line_of_frame
 from lessons_lib.instruments.tracing.reasons import Key, surroundings_of
@@ -124,8 +118,10 @@ class _Hook:
     calling: _Patch = field(init=False)
 
     def __post_init__(self) -> None:
-        self.creating = _Patch(tracing_compilation, "_create_concrete_function", _creating)
-        self.calling = _Patch(polymorphic_function.Function, "_call", _calling)
+        self.creating = _Patch(
+            internals.tracing_compilation, "_create_concrete_function", _creating
+        )
+        self.calling = _Patch(internals.Function, "_call", _calling)
 
     def enter(self, listener: Listener, *, timing: bool) -> None:
         require_home_process()
@@ -198,7 +194,7 @@ def _calling(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _context(options: Any) -> Any:
-    return function_context.make_function_context(options.scope_type)
+    return internals.make_function_context(options.scope_type)
 
 
 def calling_line() -> Line | None:
@@ -207,7 +203,7 @@ def calling_line() -> Line | None:
     TensorFlow's own stack is read first: it shows the user's lines where AutoGraph runs code that
     it generated from them.
     """
-    for frame in reversed(list(tf_stack.extract_stack())):
+    for frame in reversed(list(internals.extract_stack())):
         if is_user_file(frame.filename):
             return line_of(frame.filename, frame.lineno)
     return user_line_of_frame(sys._getframe(1))

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final
 
-from tensorflow.python.data.ops import structured_function
-from tensorflow.python.eager.polymorphic_function import polymorphic_function
-
+from lessons_lib.common import internals
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, is_user_file, line_of
 from lessons_lib.instruments.tracing.reasons import Key, surroundings_of
@@ -36,7 +34,7 @@ class Target:
     name : str
         Its name, with the class of a method.
     line : Line or None
-        Where the user defined it; None for a library's function.
+        Where the user defined it; None for a library's function and for a concrete one.
     traces : tuple
         Its concrete functions with their surroundings, in the order in which they were made.
     notes : tuple of str
@@ -59,9 +57,8 @@ def resolve(fn: Any) -> Target:
         If there is none; the message says what to hand over instead.
     """
     if isinstance(fn, tf.types.experimental.ConcreteFunction):
-        python_function = getattr(fn, "_python_function", None)
         name = str(getattr(fn.graph, "name", fn.name))
-        return Target(None, name, definition_line(python_function), ((fn, ()),))
+        return Target(None, name, None, ((fn, ()),))
     function = _polymorphic(fn)
     if function is None:
         raise TypeError(_refusal(fn))
@@ -80,14 +77,13 @@ def stored_traces(function: Any) -> Iterator[tuple[Any, tuple[tuple[str, Any], .
     # A function that was loaded from a file holds its traces in a list.
     for concrete in getattr(function, "concrete_functions", None) or ():
         yield concrete, ()
-    yield from cached(function._function_cache)
+    yield from cached(internals.trace_cache(function))
 
 
 def cached(cache: Any) -> Iterator[tuple[Any, tuple[tuple[str, Any], ...]]]:
     """Give the concrete functions in one of TensorFlow's caches, oldest first."""
-    if cache is not None:
-        for (context, _), concrete in list(cache._primary.items()):
-            yield concrete, surroundings_of(context)
+    for context, concrete in internals.traces_in(cache):
+        yield concrete, surroundings_of(context)
 
 
 def key_of(concrete: Any, surroundings: tuple[tuple[str, Any], ...] = ()) -> Key:
@@ -96,13 +92,13 @@ def key_of(concrete: Any, surroundings: tuple[tuple[str, Any], ...] = ()) -> Key
 
 
 def _polymorphic(fn: Any, depth: int = 0) -> Any:
-    if isinstance(fn, polymorphic_function.Function):
+    if isinstance(fn, internals.Function):
         return fn
     if depth >= _DEPTH:
         return None
     if isinstance(fn, functools.partial):
         return _polymorphic(fn.func, depth + 1)
-    if inspect.ismethod(fn) and isinstance(fn.__func__, polymorphic_function.Function):
+    if inspect.ismethod(fn) and isinstance(fn.__func__, internals.Function):
         return fn.__func__
     # functools.wraps around a tf.function; Keras' wrappers around its own.
     wrapped = getattr(fn, "__wrapped__", None) if callable(fn) else None
@@ -116,7 +112,7 @@ def _polymorphic(fn: Any, depth: int = 0) -> Any:
 def _enclosed(fn: Any) -> Iterator[Any]:
     """Give the tf.functions that a plain function's closure or globals hand to it."""
     for _, value in _outside_values(fn):
-        if isinstance(value, polymorphic_function.Function):
+        if isinstance(value, internals.Function):
             yield value
 
 
@@ -172,11 +168,11 @@ def unwrapped(python_function: Any) -> tuple[Any, Any]:
 
 def _mapped(plain: Any) -> Any:
     """Give the user's function that a ``tf.data`` transformation wraps; None for others."""
-    if getattr(plain, "__module__", "") != structured_function.__name__:
+    if getattr(plain, "__module__", "") != internals.TF_DATA_FUNCTIONS:
         return None
     for _, value in _outside_values(plain):
         inside = dict(_outside_values(value)) if inspect.isfunction(value) else {}
-        found = getattr(inside.get("self"), "_func", None)
+        found = internals.mapped_function(inside.get("self"))
         if callable(found):
             return found
     return None
@@ -212,7 +208,7 @@ def _notes(function: Any) -> Iterator[str]:
             "tf.config.run_functions_eagerly(True) is on: calls run as plain Python and trace "
             "nothing."
         )
-    bound = [getattr(value, "_function_cache", ()) for value in function._descriptor_cache.values()]
+    bound = [internals.trace_cache(each) for each in internals.bound_functions(function)]
     if bound:
         traces = sum(map(len, bound))
         yield (

@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
+from lessons_lib.common.internals import KERAS_TRAINER
 from lessons_lib.common.results import Result
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import format_bytes
@@ -259,11 +260,8 @@ def _report(owner: _Owner, traces: Sequence[Trace], alike: Counter[Hashable]) ->
     )
 
 
-_KERAS_TRAINER: Final = "keras.src.backend.tensorflow.trainer"
-
-
 def _remade(owner: _Owner, times: int) -> str:
-    if owner.module == _KERAS_TRAINER:
+    if owner.module == KERAS_TRAINER:
         return (
             f"Each Keras model traces its own {owner.name} when it is new or newly compiled, "
             f"{times} here: build and compile one model, and use it again."

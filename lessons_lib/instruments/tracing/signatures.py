@@ -19,9 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from tensorflow.core.function.trace_type import custom_nest_trace_type, default_types
-from tensorflow.python.ops import resource_variable_ops
-
+from lessons_lib.common import internals
 from lessons_lib.common.runtime import tf
 
 _SHORT: Final = reprlib.Repr()
@@ -158,28 +156,28 @@ def _known_node(path: str, type_: Any) -> Node:
     match type_:
         case tf.TensorSpec():
             return _tensor(path, Kind.TENSOR, type_, type_)
-        case resource_variable_ops.VariableSpec():
+        case internals.VariableSpec():
             return _tensor(path, Kind.VARIABLE, type_, type_)
-        case default_types.Literal():
+        case internals.default_types.Literal():
             value = type_.value
-            if value is default_types.NanMarker:
+            if value is internals.default_types.NanMarker:
                 value = float("nan")
             text, kind = _SHORT.repr(value), type(value).__name__
             return Node(path, Kind.VALUE, text, ("value", type_), value_type=kind)
-        case default_types.Weakref():
+        case internals.default_types.Weakref():
             return _object(path, type_)
-        case default_types.List():
+        case internals.default_types.List():
             return _sequence(path, Kind.LIST, type_.components_tuple.components)
-        case default_types.Tuple():
+        case internals.default_types.Tuple():
             return _sequence(path, Kind.TUPLE, type_.components)
-        case default_types.NamedTuple():
+        case internals.default_types.NamedTuple():
             return _record(path, type_.type_name, type_.attribute_names, type_.attributes)
-        case default_types.Attrs():
+        case internals.default_types.Attrs():
             inner = type_.named_attributes
             return _record(path, inner.type_name, inner.attribute_names, inner.attributes)
-        case default_types.Dict():
+        case internals.default_types.Dict():
             return _mapping(path, type_.mapping)
-        case custom_nest_trace_type.CustomNestTraceType():
+        case internals.CustomNestTraceType():
             parts = tuple(_node(f"{path}.{i}", part) for i, part in enumerate(type_.components))
             name = type_.value_type.__name__
             frame = (name, _SHORT.repr(type_.metadata), len(parts))
@@ -257,7 +255,7 @@ def _mapping(path: str, mapping: Any) -> Node:
 
 
 def _object(path: str, type_: Any) -> Node:
-    ref = type_._ref
+    ref = internals.weak_key(type_)
     value = ref() if isinstance(ref, weakref.ref) else None
     text, maker = describe_object(value)
     return Node(path, Kind.OBJECT, text, ("object", ObjectKey(ref, hash(type_))), maker=maker)

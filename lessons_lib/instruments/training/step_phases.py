@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from lessons_lib.common.internals import layers_of
 from lessons_lib.common.runtime import tf
 
 BACKWARD = "backward"
@@ -119,11 +120,6 @@ def _signature(function: Callable[..., Any]) -> Any:
     import inspect
 
     return inspect.signature(function)
-
-
-def layers_of(model: Any) -> list[Any]:
-    """List a model's innermost layers and the ones that hold them, the model itself left out."""
-    return list(model._flatten_layers(include_self=False))
 
 
 @contextlib.contextmanager

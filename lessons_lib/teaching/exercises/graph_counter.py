@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from tensorflow.python.framework import func_graph
-
+from lessons_lib.common.internals import func_graph
 from lessons_lib.common.runtime import tf
 
 

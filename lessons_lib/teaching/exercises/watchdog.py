@@ -18,6 +18,7 @@ import time
 from types import FrameType, TracebackType
 from typing import Any, Final
 
+from lessons_lib.common.internals import cancellation
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.units import format_bytes
 
@@ -36,17 +37,6 @@ def allocated_now() -> int | None:
         return int(tf.config.experimental.get_memory_info("CPU:0")["current"])
     except (ValueError, KeyError, tf.errors.OpError):
         return None
-
-
-def _cancellation() -> tuple[Any, Any]:
-    """Make a manager that can stop a running graph, and the context that installs it."""
-    try:
-        from tensorflow.python.eager import cancellation
-
-        manager = cancellation.CancellationManager()
-        return manager, cancellation.CancellationManagerContext(manager)
-    except (ImportError, AttributeError):  # it is not a public part of TensorFlow
-        return None, contextlib.nullcontext()
 
 
 class Watchdog:
@@ -75,7 +65,9 @@ class Watchdog:
         self._target = threading.get_ident()
         self._by_signal = False
         self._old_handler: Any = None
-        self._manager, self._context = _cancellation()
+        self._manager: Any
+        self._context: Any
+        self._manager, self._context = cancellation() or (None, contextlib.nullcontext())
         self._start = allocated_now()
         self._thread = threading.Thread(target=self._watch, name="exercise watchdog", daemon=True)
 

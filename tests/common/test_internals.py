@@ -1,0 +1,259 @@
+"""Use every private part of TensorFlow, Keras, IPython and CPython that the package uses.
+
+When a new version fails here, `lessons_lib.common.internals` says what the part is for and what
+happens without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import re
+import sys
+import tracemalloc
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lessons_lib.common import internals
+from lessons_lib.common.runtime import tf
+
+
+class _Doubler(tf.Module):
+    @tf.function
+    def double(self, x: Any) -> Any:
+        return x * 2
+
+
+def _squared() -> Any:
+    @tf.function
+    def square(x: Any) -> Any:
+        return x * x
+
+    return square
+
+
+def _calling() -> Any:
+    """Make a graph that calls a function, and has a branch with a gradient."""
+    square = _squared()
+
+    @tf.function
+    def around(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.cond(x > 0, lambda: square(x), lambda: x)
+        return tape.gradient(y, x)
+
+    return around.get_concrete_function(tf.constant(1.0))
+
+
+def _graphs(graph: Any) -> list[Any]:
+    functions = internals.functions_of(graph).values()
+    return [inner for f in functions if (inner := internals.traced_graph(f)) is not None]
+
+
+def _tensor_number() -> None:
+    first, second = tf.constant(1.0), tf.constant(2.0)
+    assert 0 <= internals.tensor_number(first) != internals.tensor_number(second)
+    assert internals.tensor_number("no tensor") == -1
+
+
+def _original_op() -> None:
+    with tf.Graph().as_default():
+        first = tf.constant(1.0).op
+        with internals.gradients_of(first):
+            second = tf.constant(2.0).op
+    assert internals.original_op(second) is first
+    assert internals.original_op(first) is None
+
+
+def _inner_graphs() -> None:
+    names = {type(graph).__name__ for graph in _graphs(_calling().graph)}
+    assert "FuncGraph" in " ".join(names)
+
+
+def _forward_graph() -> None:
+    graphs = _graphs(_calling().graph)
+    known = {id(graph) for graph in graphs}
+    forward = [internals.forward_graph(graph) for graph in graphs]
+    assert any(id(graph) in known for graph in forward if graph is not None)
+
+
+def _outer_graph() -> None:
+    concrete = _calling()
+    outer = {id(internals.outer_graph(graph)) for graph in _graphs(concrete.graph)}
+    assert id(concrete.graph) in outer
+
+
+def _traces() -> None:
+    square = _squared()
+    assert internals.traces_in(internals.trace_cache(square)) == []
+    first = square.get_concrete_function(tf.constant(1.0))
+    second = square.get_concrete_function(tf.constant([1.0]))
+    found = [concrete for _, concrete in internals.traces_in(internals.trace_cache(square))]
+    assert [c.graph for c in found] == [first.graph, second.graph]
+    listed = internals.concrete_functions(square)
+    assert {id(c.graph) for c in listed} == {id(first.graph), id(second.graph)}
+
+
+def _bound_functions() -> None:
+    doublers = [_Doubler(), _Doubler()]
+    for doubler in doublers:
+        doubler.double(tf.constant(1.0))
+    assert len(internals.bound_functions(type(doublers[0]).__dict__["double"])) == 2
+
+
+def _weak_key() -> None:
+    class Owner:
+        pass
+
+    owner = Owner()
+    concrete = tf.function(lambda _: tf.constant(1.0)).get_concrete_function(owner)
+    (parameter,) = concrete.function_type.parameters.values()
+    assert isinstance(parameter.type_constraint, internals.default_types.Weakref)
+    assert internals.weak_key(parameter.type_constraint)() is owner
+
+
+def _mapped_function() -> None:
+    def user(x: Any) -> Any:
+        return x
+
+    wrapper = internals.find(f"{internals.TF_DATA_FUNCTIONS}:StructuredFunctionWrapper")
+    made = wrapper(user, "map", dataset=tf.data.Dataset.range(1))
+    assert internals.mapped_function(made) is user
+
+
+def _caches() -> None:
+    cleaners = dict(internals.cache_cleaners())
+    assert set(cleaners) == {"scalar", "kernel"}
+    for clean in cleaners.values():
+        clean()
+    assert float(tf.constant(1.0) + 1.0) == 2.0
+
+
+def _call() -> None:
+    assert callable(internals.Function._call)
+
+
+def _profile() -> None:
+    message = internals.profile_message()
+    assert message is not None
+    assert list(message().planes) == []
+
+
+def _layers() -> None:
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1), tf.keras.layers.Dense(2)])
+    assert internals.layers_of(model) == model.layers
+
+
+def _cells() -> None:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell.instance()
+    try:
+        name = shell.compile.cache("1 + 1", 7, raw_code="1 + 1")
+        assert internals.cell_numbers()[name] == 7
+    finally:
+        InteractiveShell.clear_instance()
+
+
+def _blocks() -> None:
+    tracemalloc.start()
+    try:
+        kept = bytearray(1_234_567)
+        sizes = [block[1] for block in internals.traced_blocks()]
+    finally:
+        tracemalloc.stop()
+    # Python keeps one byte more for the end of a text.
+    assert len(kept) + 1 in sizes
+
+
+def _traceback() -> None:
+    tracemalloc.start()
+    try:
+        kept = bytearray(1_234_567)
+        # The domain 0 is the one of the C heap, in which the bytes lie.
+        address = internals.ctypes.addressof(internals.ctypes.c_char.from_buffer(kept))
+        frames = internals.traceback_at(address)
+    finally:
+        tracemalloc.stop()
+    assert frames[0][0] == __file__
+
+
+def _links() -> None:
+    @functools.lru_cache(maxsize=4)
+    def cached(x: float) -> float:
+        return x
+
+    cached(1.5)
+    links = [
+        link
+        for part in gc.get_referents(cached)
+        if isinstance(part, dict)
+        for link in part.values()
+    ]
+    names = {f"{type(link).__module__}.{type(link).__name__}" for link in links}
+    assert internals.LRU_LINK in names
+
+
+def _patterns() -> None:
+    re.compile("a pattern")
+    assert internals.pattern_cache_limit(vars(re)["_cache"]) == vars(re)["_MAXCACHE"]
+    assert internals.pattern_cache_limit({}) is None
+
+
+#: How each part of an object is used; parts of modules are looked up.
+_USES: dict[str, Callable[[], None]] = {
+    "EagerTensor._id": _tensor_number,
+    "Graph._original_op": _original_op,
+    "Operation._original_op": _original_op,
+    "Graph._functions": _inner_graphs,
+    "AtomicFunction._cached_graph": _inner_graphs,
+    "_CondGradFuncGraph._forward_graph": _forward_graph,
+    "FuncGraph._weak_outer_graph": _outer_graph,
+    "Function._call": _call,
+    "Function._function_cache": _traces,
+    "FunctionCache._primary": _traces,
+    "Function._list_all_concrete_functions": _traces,
+    "Function._descriptor_cache": _bound_functions,
+    "Weakref._ref": _weak_key,
+    "StructuredFunctionWrapper._func": _mapped_function,
+    "Context.clear_kernel_cache": _caches,
+    "tensorflow.tsl.profiler.protobuf.xplane_pb2:XSpace": _profile,
+    "Layer._flatten_layers": _layers,
+    "CachingCompiler._filename_map": _cells,
+    "Snapshot.traces._traces": _blocks,
+    "_PyTraceMalloc_GetTraceback": _traceback,
+    internals.LRU_LINK: _links,
+    "re._cache": _patterns,
+}
+
+
+@pytest.mark.parametrize("name", list(internals.INTERNALS))
+def test_it_is_there_and_does_what_it_is_used_for(name: str) -> None:
+    internal = internals.INTERNALS[name]
+    if ":" in name and name not in _USES:
+        internals.find(name)
+    else:
+        _USES[name]()
+    assert all((internal.use, internal.without, internal.since))
+
+
+def test_no_use_is_left_over() -> None:
+    assert set(_USES) <= set(internals.INTERNALS)
+
+
+def test_what_is_missing_says_so_when_it_is_used() -> None:
+    part = internals._part("tensorflow.python.eager.context:gone", "a test", "it fails")
+    assert isinstance(part, internals.Missing)
+    del internals.INTERNALS["tensorflow.python.eager.context:gone"]
+    for use in (lambda: part(), lambda: part.attribute, lambda: setattr(part, "attribute", 1)):
+        with pytest.raises(internals.MissingInternal, match=r"has no .*gone.* for a test: use"):
+            use()
+
+
+def test_cells_are_unknown_without_ipython(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: None))
+    assert internals.cell_numbers() == {}
