@@ -38,7 +38,7 @@ def unit(session: nox.Session, version: str) -> None:
     prepare(session, version)
     session.run(
         "python", "-m", "pytest", "tests", "-q", "-n", "2", "--dist", "loadscope",
-        "--ignore", "tests/browser", *session.posargs,
+        "--no-loadscope-reorder", *session.posargs,
     )  # fmt: skip
 
 
@@ -47,4 +47,4 @@ def unit(session: nox.Session, version: str) -> None:
 def lessons(session: nox.Session, version: str) -> None:
     """Run every lesson; its verdicts are assertions."""
     prepare(session, version)
-    session.run("python", "-m", "tests", "--lessons-only", "--no-browser", *session.posargs)
+    session.run("python", "-m", "tests", "--lessons-only", *session.posargs)

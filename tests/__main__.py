@@ -1,21 +1,26 @@
-"""Check everything: ``python -m tests``.
+"""Check everything: ``python -m tests``; or what an edit needs: ``python -m tests --quick``.
 
-Linter, formatter and types; the unit tests; then every lesson, run again and compared with its
-committed outputs.  The comparison is strict on Linux x86-64 with the versions of requirements.txt.
-Elsewhere figures may rightly differ: there the lessons must run and their assertions must hold.
-All parts run even when one fails; the last line counts the tests, and the exit code is 0 only
-when nothing failed.  Arguments go to pytest, which then runs the unit tests alone.
+Linter, formatter, types and layers; the unit tests; then every lesson, run again and compared with
+its committed outputs.  The comparison is strict on Linux x86-64 with the versions of
+requirements.txt.  Elsewhere figures may rightly differ: there the lessons must run and their
+assertions must hold.  All parts run even when one fails; the last line counts the tests, and the
+exit code is 0 only when nothing failed.  Other arguments go to pytest, which then runs alone.
+
+``--quick`` leaves out the lessons and the tests that are marked ``slow`` or ``child``.  Tests in a
+browser and with a hub are run by ``.ci/run``.
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
+import re
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from collections import Counter
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -24,7 +29,17 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from tests.support.notebooks import ROOT, lesson_paths
 
-IN_PARALLEL = ["-n", "2", "--dist", "loadscope"]
+# Each module is run by one worker, in the order that conftest.py gives: the slow ones first.
+IN_PARALLEL = ["-n", "2", "--dist", "loadscope", "--no-loadscope-reorder"]
+_LINT_IMPORTS = "from importlinter.cli import lint_imports_command as check; check()"
+STATIC = (
+    ("linter", "-m", "ruff", "check"),
+    ("format", "-m", "ruff", "format", "--check"),
+    ("types", "-m", "mypy"),
+    ("layers", "-c", _LINT_IMPORTS, "--no-logo"),
+)
+#: How many of the slowest modules are listed.
+LISTED = 10
 NO_TESTS = 5  # pytest's exit code when it found none
 
 
@@ -38,6 +53,7 @@ class Step:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    modules: tuple[tuple[float, str], ...] = ()
 
 
 def off_the_pins(requirements: str) -> list[str]:
@@ -88,22 +104,22 @@ def comparison() -> tuple[bool, str]:
 
 def run(name: str, *command: str) -> Step:
     """Run a command of this Python from the project's root."""
-    print(f"\n=== {name}: python -m {' '.join(command)}", flush=True)
+    print(f"\n=== {name}: python {' '.join(command)}", flush=True)
     begun = time.perf_counter()
     code = subprocess.run(
-        [sys.executable, "-m", *command], cwd=ROOT, stdin=subprocess.DEVNULL, check=False
+        [sys.executable, *command], cwd=ROOT, stdin=subprocess.DEVNULL, check=False
     ).returncode
     return Step(name, time.perf_counter() - begun, code)
 
 
-def run_pytest(name: str, *arguments: str) -> Step:
+def run_pytest(name: str, *arguments: str, command: tuple[str, ...] = ("-m",)) -> Step:
     """Run pytest and count its outcomes; to find no test is no failure here."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
-        step = run(name, "pytest", "-q", *arguments, f"--junit-xml={report}")
-        counts = counted(report.read_text(encoding="utf-8")) if report.exists() else (0, 0, 0)
+        step = run(name, *command, "pytest", "-q", *arguments, f"--junit-xml={report}")
+        text = report.read_text(encoding="utf-8") if report.exists() else "<testsuites/>"
     code = 0 if step.code == NO_TESTS else step.code
-    return Step(name, step.seconds, code, *counts)
+    return Step(name, step.seconds, code, *counted(text), slowest_modules(text))
 
 
 def counted(report: str) -> tuple[int, int, int]:
@@ -119,6 +135,16 @@ def counted(report: str) -> tuple[int, int, int]:
     return passed, failed, skipped
 
 
+def slowest_modules(report: str) -> tuple[tuple[float, str], ...]:
+    """Give the modules of a JUnit report that took longest, with their seconds, longest first."""
+    seconds: Counter[str] = Counter()
+    for case in ET.fromstring(report).iter("testcase"):
+        # A test in a class has the class at the end of its module's name.
+        module = re.sub(r"(\.[A-Z]\w*)+$", "", case.get("classname", ""))
+        seconds[module] += float(case.get("time", 0))
+    return tuple((took, module) for module, took in seconds.most_common(LISTED))
+
+
 def summarise(steps: list[Step]) -> int:
     """Print what each part came to and, last, the counts; return the exit code."""
     print("\n=== summary")
@@ -128,6 +154,8 @@ def summarise(steps: list[Step]) -> int:
         tests += f", {step.skipped} skipped" if step.skipped else ""
         verdict = "ok    " if step.code == 0 else "FAILED"
         print(f"{verdict} {step.seconds:7.1f} s  {step.name:<28} {tests}".rstrip())
+        for seconds, module in step.modules:
+            print(f"       {seconds:7.1f} s    {module}")
     print(f"total  {sum(step.seconds for step in steps):7.1f} s")
     passed = sum(step.passed for step in steps)
     failed = sum(step.failed for step in steps)
@@ -139,35 +167,41 @@ def summarise(steps: list[Step]) -> int:
     return int(broken)
 
 
+def measured_coverage() -> list[Step]:
+    """Run the unit tests, and show which lines and branches of the package they reach."""
+    tests = run_pytest("unit tests", "tests", *IN_PARALLEL, command=("-m", "coverage", "run", "-m"))
+    return [
+        tests,
+        run("data of all processes", "-m", "coverage", "combine", "-q"),
+        run("coverage", "-m", "coverage", "report"),
+    ]
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run all parts, or the unit tests alone when pytest's arguments are given."""
     parser = argparse.ArgumentParser(prog="python -m tests", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="what an edit needs, in 90 s")
     parser.add_argument("--lessons-only", action="store_true", help="only run the lessons again")
-    parser.add_argument("--no-static", action="store_true", help="no linter, format and types")
-    parser.add_argument("--no-browser", action="store_true", help="leave the browser tests out")
+    parser.add_argument("--no-static", action="store_true", help="no linter, types and layers")
+    parser.add_argument("--coverage", action="store_true", help="unit tests, and what they reach")
     options, rest = parser.parse_known_args(arguments)
     if rest:
         return summarise([run_pytest("unit tests", *rest)])
+    if options.coverage:
+        return summarise(measured_coverage())
     steps: list[Step] = []
     if not (options.lessons_only or options.no_static):
-        steps += [
-            run("linter", "ruff", "check"),
-            run("format", "ruff", "format", "--check"),
-            run("types", "mypy"),
-        ]
+        steps += [run(*part) for part in STATIC]
     if not options.lessons_only:
-        unit = ["tests", *IN_PARALLEL, "--durations=10"]
-        unit += ["--ignore=tests/browser"] if options.no_browser else []
-        steps.append(run_pytest("unit tests", *unit))
-    lessons = [str(path.relative_to(ROOT)) for path in lesson_paths()]
+        chosen = ["-m", "not slow and not child"] if options.quick else []
+        steps.append(run_pytest("unit tests", "tests", *IN_PARALLEL, *chosen))
+    lessons = [] if options.quick else [str(path.relative_to(ROOT)) for path in lesson_paths()]
     if lessons:
         strict, why = comparison()
         print(f"\n=== lessons are compared {why}", flush=True)
         flags = ["--nbval" if strict else "--nbval-lax", "--nbval-current-env"]
         flags += ["--nbval-cell-timeout=300"]
-        steps.append(run_pytest("lessons", *lessons, *IN_PARALLEL, *flags, "--durations=10"))
-    else:
-        print("\n=== there are no lessons yet")
+        steps.append(run_pytest("lessons", *lessons, *IN_PARALLEL, *flags))
     return summarise(steps)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.__main__ import counted, off_the_pins
 from tests.support.notebooks import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -91,28 +90,3 @@ def test_every_requirement_says_why() -> None:
     packages = [line for line in lines if line and not line.startswith("#")]
     assert len(packages) > 10
     assert [line for line in packages if "# " not in line] == []
-
-
-@pytest.mark.parametrize(
-    ("requirements", "complaint"),
-    [
-        ("numpy==0.1  # too old", "numpy "),
-        ("no-such-package-of-ours~=1.0", "is not installed"),
-        ("numpy>>1", "not understood"),
-    ],
-)
-def test_other_version_than_the_tested_one_is_seen(requirements: str, complaint: str) -> None:
-    found = off_the_pins(f"# a comment\n-e .  # ourselves\n{requirements}\n")
-    assert len(found) == 1
-    assert complaint in found[0]
-
-
-def test_version_as_tested_raises_no_complaint() -> None:
-    here = metadata.version("numpy")
-    elsewhere = "tensorflow~=0.1; sys_platform == 'no such system'"
-    assert off_the_pins(f"numpy~={here}  # why\n{elsewhere}\n") == []
-
-
-def test_errors_of_a_run_count_as_failures() -> None:
-    suite = '<testsuite tests="9" errors="1" failures="2" skipped="3"/>'
-    assert counted(f"<testsuites>{suite}{suite}</testsuites>") == (6, 6, 6)

@@ -1,0 +1,59 @@
+"""``python -m tests``: what it compares, counts and lists, and in which order it runs."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.__main__ import counted, off_the_pins, slowest_modules
+from tests.conftest import pytest_collection_modifyitems
+
+
+@pytest.mark.parametrize(
+    ("requirements", "complaint"),
+    [
+        ("numpy==0.1  # too old", "numpy "),
+        ("no-such-package-of-ours~=1.0", "is not installed"),
+        ("numpy>>1", "not understood"),
+    ],
+)
+def test_other_version_than_the_tested_one_is_seen(requirements: str, complaint: str) -> None:
+    found = off_the_pins(f"# a comment\n-e .  # ourselves\n{requirements}\n")
+    assert len(found) == 1
+    assert complaint in found[0]
+
+
+def test_version_as_tested_raises_no_complaint() -> None:
+    here = metadata.version("numpy")
+    elsewhere = "tensorflow~=0.1; sys_platform == 'no such system'"
+    assert off_the_pins(f"numpy~={here}  # why\n{elsewhere}\n") == []
+
+
+def test_errors_of_a_run_count_as_failures() -> None:
+    suite = '<testsuite tests="9" errors="1" failures="2" skipped="3"/>'
+    assert counted(f"<testsuites>{suite}{suite}</testsuites>") == (6, 6, 6)
+
+
+def test_seconds_are_summed_by_module() -> None:
+    cases = [("tests.a.test_one", 2.0), ("tests.b.test_two.TestIt", 1.5), ("tests.b.test_two", 1.0)]
+    text = "".join(f'<testcase classname="{name}" time="{time}"/>' for name, time in cases)
+    found = slowest_modules(f"<testsuites><testsuite>{text}</testsuite></testsuites>")
+    assert found == ((2.5, "tests.b.test_two"), (2.0, "tests.a.test_one"))
+    assert slowest_modules("<testsuites/>") == ()
+
+
+def test_modules_with_most_slow_tests_come_first() -> None:
+    class Item:
+        def __init__(self, path: str, slow: bool) -> None:
+            self.path, self.slow = Path(path), slow
+
+        def get_closest_marker(self, name: str) -> Any:
+            return name if self.slow and name == "slow" else None
+
+    wanted = [("c", True), ("c", True), ("b", True), ("b", False), ("a", False), ("d", False)]
+    items: Any = [Item(path, slow) for path, slow in sorted(wanted)]
+    pytest_collection_modifyitems(items)
+    assert [str(item.path) for item in items] == [path for path, _ in wanted]
