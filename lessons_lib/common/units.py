@@ -7,10 +7,12 @@ output, because tensor sizes are products of powers of two more often than not; 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 KIB: Final = 2**10
 MIB: Final = 2**20
@@ -29,8 +31,53 @@ _SIZE: Final = re.compile(r"\s*(\d+(?:_\d+)*(?:\.\d+)?)\s*([A-Za-z]+)\s*")
 _LONGEST: Final = 40  # characters of a size that means anything
 
 
+class Unit(NamedTuple):
+    """A size that bytes are written in: its name and its bytes."""
+
+    name: str
+    nbytes: int
+
+    def of(self, n: float) -> float:
+        """Give bytes in this unit, rounded to two decimals."""
+        return round(n / self.nbytes, 2) + 0.0
+
+    def write(self, n: float) -> str:
+        """Write bytes in this unit, to two decimals; less than that in bytes."""
+        number = self.of(n)
+        if not number and n:
+            return f"{n:g} B"
+        return f"{number:.2f}".rstrip("0").rstrip(".") + f" {self.name}"
+
+
+#: The unit of the lesson that runs in this process; none outside of lessons.
+_lesson_unit: list[Unit] = []
+
+
+def use_unit(unit: Unit | None) -> None:
+    """Have `format_bytes` and the axes of pictures write bytes in a lesson's unit from now on."""
+    _lesson_unit[:] = [] if unit is None else [unit]
+
+
+def used_unit() -> Unit | None:
+    """Give the lesson's unit; None outside of lessons."""
+    return _lesson_unit[-1] if _lesson_unit else None
+
+
+@contextlib.contextmanager
+def plain_units() -> Iterator[None]:
+    """Write bytes in KiB, MiB and GiB within a block, whatever the lesson's unit."""
+    before = _lesson_unit[:]
+    _lesson_unit.clear()
+    try:
+        yield
+    finally:
+        _lesson_unit[:] = before
+
+
 def format_bytes(n: float) -> str:
     """Write a number of bytes for people.
+
+    In a lesson that has a unit of its own (``Lesson("03_loops", unit=S)``) it is written in that.
 
     Parameters
     ----------
@@ -51,6 +98,8 @@ def format_bytes(n: float) -> str:
         raise TypeError(f"bytes are a number, not {n!r}: give a whole number such as 4194304")
     if not math.isfinite(n):
         raise ValueError(f"bytes are a finite number, not {n}: give one such as 4194304")
+    if (unit_of_lesson := used_unit()) is not None:
+        return unit_of_lesson.write(n)
     size, unit = abs(n), "B"
     for limit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if size >= limit:

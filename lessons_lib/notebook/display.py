@@ -15,6 +15,53 @@ from lessons_lib.common import results
 
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 
+# When a kernel has gone, JupyterLab gives its widgets the class jupyter-widgets-disconnected, and
+# they stay on the page as they were.  Ours then say so, and what they had answered is hidden.
+_STYLE: Final = """
+<style>
+.lessons-live.jupyter-widgets-disconnected::before {
+  content: "The kernel was restarted, so this does nothing now: run its cell again.";
+  font: inherit; font-style: italic; position: static; display: block; width: auto; height: auto;
+}
+.lessons-live.jupyter-widgets-disconnected .lessons-answer { display: none; }
+</style>
+""".strip()
+
+# ipywidgets gives its sliders no accessible name, and each radio button of a group a stop of its
+# own for the Tab key.  This gives each of our sliders the text of its label, and each group a name,
+# also when the page draws them again.  It only looks at the page that it is part of.
+NAME_PARTS: Final = """
+(() => {
+  if (window.lessonsParts) return;
+  window.lessonsParts = true;
+  let groups = 0;
+  const name = () => {
+    for (const box of document.querySelectorAll(".lessons-slider")) {
+      const label = box.querySelector(".widget-label");
+      const handle = box.querySelector(".noUi-handle");
+      if (label && handle && !handle.hasAttribute("aria-label")) {
+        handle.setAttribute("aria-label", label.textContent);
+      }
+    }
+    for (const box of document.querySelectorAll(".lessons-live .widget-radio-box")) {
+      const buttons = box.querySelectorAll("input[type=radio]");
+      if (!buttons.length || [...buttons].every((b) => b.name.startsWith("lessons-"))) continue;
+      groups += 1;
+      const chosen = [...buttons].map((b) => b.checked);
+      buttons.forEach((b) => { b.name = `lessons-${groups}`; });
+      buttons.forEach((b, i) => { b.checked = chosen[i]; });
+    }
+  };
+  let waiting = false;
+  new MutationObserver(() => {
+    if (waiting) return;
+    waiting = true;
+    setTimeout(() => { waiting = false; name(); }, 100);
+  }).observe(document.body, { childList: true, subtree: true });
+  name();
+})();
+""".strip()
+
 
 def in_notebook() -> bool:
     """Tell whether there is a notebook kernel that can show HTML and widgets."""
@@ -63,3 +110,13 @@ def run_in_page(script: str) -> None:
         from IPython.display import display
 
         display({"application/javascript": script, "text/plain": ""}, raw=True)
+
+
+def live_box(parts: list[Any], **options: Any) -> Any:
+    """Put widgets one below the other, in a box that says so when its kernel has gone."""
+    from ipywidgets import HTML, Layout, VBox
+
+    style = HTML(_STYLE, layout=Layout(height="0", margin="0", overflow="hidden"))
+    box = VBox([style, *parts], **options)
+    box.add_class("lessons-live")
+    return box

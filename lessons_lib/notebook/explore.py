@@ -22,31 +22,6 @@ from lessons_lib.recording.recording import Recording
 #: A slider that rests for so long is measured.
 _REST_SECONDS: Final = 0.08
 
-# ipywidgets gives its sliders no accessible name.  This gives each of ours the text of its label,
-# also when the page draws it again.  It only looks at the page that it is part of.
-_NAME_SLIDERS: Final = """
-(() => {
-  if (window.lessonsSliderNames) return;
-  window.lessonsSliderNames = true;
-  const name = () => {
-    for (const box of document.querySelectorAll(".lessons-slider")) {
-      const label = box.querySelector(".widget-label");
-      const handle = box.querySelector(".noUi-handle");
-      if (label && handle && !handle.hasAttribute("aria-label")) {
-        handle.setAttribute("aria-label", label.textContent);
-      }
-    }
-  };
-  let waiting = false;
-  new MutationObserver(() => {
-    if (waiting) return;
-    waiting = true;
-    setTimeout(() => { waiting = false; name(); }, 100);
-  }).observe(document.body, { childList: true, subtree: true });
-  name();
-})();
-""".strip()
-
 
 class Explorer:
     """A parameter that can be moved, and what was measured for it.
@@ -134,10 +109,10 @@ class Explorer:
             return
         picture = self.plot()._repr_html_()
         display.show(str(self), picture, self._widget(picture))
-        display.run_in_page(_NAME_SLIDERS)
+        display.run_in_page(display.NAME_PARTS)
 
     def _widget(self, picture: str) -> Any:
-        from ipywidgets import HTML, BoundedIntText, HBox, IntSlider, Layout, VBox, jslink
+        from ipywidgets import HTML, BoundedIntText, HBox, IntSlider, Layout, jslink
 
         sides = {"min": self.values[0], "max": self.values[-1], "step": self.values.step}
         label = f"{self.parameter}:"
@@ -160,7 +135,8 @@ class Explorer:
         jslink((slider, "value"), (number, "value"))
         self._picture = HTML(picture)
         slider.observe(lambda change: self._moved(int(change["new"])), names="value")
-        return VBox([HBox([slider, number], layout=Layout(flex_flow="row wrap")), self._picture])
+        sides_by_side = HBox([slider, number], layout=Layout(flex_flow="row wrap"))
+        return display.live_box([sides_by_side, self._picture])
 
     def _moved(self, value: int) -> None:
         """Measure where the slider rests; what it only passes is skipped."""

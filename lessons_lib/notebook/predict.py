@@ -1,9 +1,10 @@
 """Predictions: say a number before it is measured, and see both side by side.
 
-``p = predict("How much is alive at the peak?", unit="MiB")`` shows a small control in a notebook;
-``p.reveal(rec.peak_bytes)`` in a later cell shows the measured value, beside the prediction if one
-was entered.  Nothing depends on an entry, so a notebook runs through without any.  Measured values
-are bytes when the unit is one of bytes, else plain numbers; predictions are in the unit.
+``p = predict("How much is alive at the peak?", "MiB")`` shows a small control in a notebook, which
+says what it has read; ``p.reveal(rec.peak_bytes)`` in a later cell shows the measured value, beside
+the prediction if one was entered, else folded until it is opened.  An entry stays when the cell
+runs again, until the kernel ends.  Nothing depends on an entry, so a notebook runs through without
+any.  Measured values are bytes when the unit is one of bytes, else plain numbers.
 """
 
 from __future__ import annotations
@@ -16,11 +17,29 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lessons_lib.common import results
-from lessons_lib.common.units import GIB, KIB, MIB, format_bytes, parse_bytes
+from lessons_lib.common.units import GIB, KIB, MIB, format_bytes, parse_bytes, used_unit
+from lessons_lib.instruments.peak import Peak
 from lessons_lib.notebook import display
 
 _UNITS: Final = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
 _NUMBER: Final = re.compile(r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][-+]?\d+)?")
+_TIMES: Final = {
+    2: "twice", 3: "three times", 4: "four times", 5: "five times", 6: "six times",
+    7: "seven times", 8: "eight times", 9: "nine times", 10: "ten times",
+}  # fmt: skip
+#: A prediction is right within a tenth of the measured value.
+_TOLERANCE: Final = 0.1
+
+#: What was entered in this process, by question.
+_entered: Final[dict[str, str]] = {}
+
+
+def _bytes_of(unit: str) -> int | None:
+    """Give the bytes of a unit; None when it is one of another kind."""
+    lesson = used_unit()
+    if lesson is not None and unit == lesson.name:
+        return lesson.nbytes
+    return _UNITS.get(unit)
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,14 +54,23 @@ class Revealed(results.Result):
         Unit of the prediction; empty for a choice.
     measured : float or str
         The measured value: bytes, a number in the unit, or one of the choices.
+    low : float or str
+        The lowest value, where calls differed; else the same.
     predicted : float, str or None
         The prediction in the same terms; None when none was entered.
+    written : str
+        The measured value as it is written.
+    unread : str
+        What was entered and is no prediction; empty otherwise.
     """
 
     question: str
     unit: str
     measured: float | str
+    low: float | str
     predicted: float | str | None
+    written: str
+    unread: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -55,40 +83,32 @@ class Revealed(results.Result):
     @property
     def right(self) -> bool | None:
         """Whether the prediction is right: a choice exactly, a number within a tenth."""
+        low, high = self.low, self.measured
         if self.predicted is None:
             return None
-        if isinstance(self.predicted, str) or isinstance(self.measured, str):
-            return self.predicted == self.measured
-        return math.isclose(self.predicted, self.measured, rel_tol=0.1, abs_tol=1e-9)
-
-    def _write(self, value: float | str) -> str:
-        if isinstance(value, str):
-            return value
-        if self.unit in _UNITS:
-            return format_bytes(value)
-        return f"{value:.6g} {self.unit}".rstrip()
+        if isinstance(self.predicted, str) or isinstance(low, str) or isinstance(high, str):
+            return self.predicted == high
+        near = (math.isclose(self.predicted, end, rel_tol=_TOLERANCE, abs_tol=1e-9)
+                for end in (low, high))  # fmt: skip
+        return low <= self.predicted <= high or any(near)
 
     def __str__(self) -> str:
-        text = f"Measured: {self._write(self.measured)}."
+        if self.unread:
+            return f"{_unreadable(self.unread, self.unit)} Measured: {self.written}."
         if self.predicted is None:
-            return text
-        return f"{text} You predicted {self._write(self.predicted)}{self._comment()}."
+            return f"Measured: {self.written}."
+        said = _write(self.predicted, self.unit)
+        return f"You said {said}, measured {self.written}: {self._comment()}."
 
     def _comment(self) -> str:
-        ratio = self.ratio
-        match self.right:
-            case True if not isinstance(self.predicted, str):
-                return ", which is right" if self.predicted == self.measured else ", very close"
-            case True:
-                return ", which is right"
-            case _ if ratio is None:
-                return ""
-            case _ if ratio >= 1:
-                return f", {ratio:.3g} times as much"
-            case _ if ratio > 0:
-                return f", {1 / ratio:.3g} times too little"
-            case _:
-                return ""
+        if self.right:
+            exact = isinstance(self.predicted, str) or self.predicted in (self.low, self.measured)
+            return "right" if exact else "close enough"
+        if self.ratio is None or self.ratio <= 0:
+            return "not so"
+        if self.ratio >= 1:
+            return f"{_times(self.ratio)} too much"
+        return f"{_times(1 / self.ratio)} too little"
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -97,9 +117,31 @@ class Revealed(results.Result):
         """Show nothing: `Prediction.reveal` has shown it already."""
 
 
+def _times(ratio: float) -> str:
+    if math.isclose(ratio, round(ratio)) and round(ratio) in _TIMES:
+        return _TIMES[round(ratio)] + (" as much, which is" if round(ratio) == 2 else "")
+    return f"{ratio:.3g} times"
+
+
+def _write(value: float | str, unit: str) -> str:
+    if isinstance(value, str):
+        return value
+    if _bytes_of(unit) is not None:
+        return format_bytes(value)
+    return f"{value:.6g} {unit}".rstrip()
+
+
+def _unreadable(text: str, unit: str) -> str:
+    what = f"a number of {unit}" if unit else "a number"
+    return f"“{text}” can't be read as {what}: write digits, such as 2."
+
+
 @results.summary_html.register
 def _(result: Revealed) -> str:
-    return f'<div role="status">{html.escape(str(result))}</div>'
+    text = html.escape(str(result))
+    if result.predicted is None and not result.unread:
+        return f"<details><summary>Show what was measured</summary><p>{text}</p></details>"
+    return f'<div role="status">{text}</div>'
 
 
 class Prediction:
@@ -110,7 +152,8 @@ class Prediction:
     question : str
         What is asked.
     unit : str
-        ``"B"``, ``"KiB"``, ``"MiB"`` or ``"GiB"`` for bytes, or any word for a plain number.
+        ``"B"``, ``"KiB"``, ``"MiB"``, ``"GiB"`` or the lesson's unit for bytes, or any word for a
+        plain number.
     choices : sequence of str, optional
         Answers to choose from instead of a number.
     """
@@ -119,8 +162,6 @@ class Prediction:
         self.question = question
         self.unit = "" if choices is not None else unit
         self.choices = None if choices is None else tuple(choices)
-        self._control: Any = None
-        self._value: float | str | None = None
 
     def __repr__(self) -> str:
         return f"<Prediction {self.question!r}>"
@@ -133,18 +174,27 @@ class Prediction:
         ValueError
             If it is neither a number nor a size, or not one of the choices.
         """
-        self._value = None if value is None else self._read(value)
+        if value is None:
+            _entered.pop(self.question, None)
+            return
+        self._read(value)
+        _entered[self.question] = value if isinstance(value, str) else repr(value)
+
+    @property
+    def entered(self) -> str:
+        """What was entered, as it was written; empty without an entry."""
+        return _entered.get(self.question, "")
 
     @property
     def value(self) -> float | str | None:
         """The prediction: bytes for units of bytes, a number, or a choice; None without one.
 
-        Something in the control that can't be read counts as none.
+        Something that can't be read counts as none.
         """
-        if self._control is None or not self._control.value:
-            return self._value
+        if not self.entered.strip():
+            return None
         try:
-            return self._read(self._control.value)
+            return self._read(self.entered)
         except ValueError:
             return None
 
@@ -153,15 +203,24 @@ class Prediction:
             if value not in self.choices:
                 raise ValueError(f"{value!r} is no choice here: give one of {list(self.choices)}")
             return value
-        scale = _UNITS.get(self.unit, 1)
+        scale = _bytes_of(self.unit)
         if not isinstance(value, str):
-            return float(value) * scale
-        text = value.strip()
+            return float(value) * (scale or 1)
+        text = value.strip().removesuffix(f" {self.unit}" if self.unit else "").strip()
         if _NUMBER.fullmatch(text):
-            return float(text.replace(",", ".")) * scale
-        if self.unit in _UNITS:
+            return float(text.replace(",", ".")) * (scale or 1)
+        if scale is not None:
             return float(parse_bytes(text))
         raise ValueError(f"{value!r} is not a number: write one, in {self.unit or 'digits'}")
+
+    def acknowledged(self) -> str:
+        """Say what was read from the entry; empty without one."""
+        if not self.entered.strip():
+            return ""
+        value = self.value
+        if value is None:
+            return _unreadable(self.entered, self.unit)
+        return f"Noted: {_write(value, self.unit)}. Now run the next cell."
 
     def show(self) -> None:
         """Show the control, or the question where there are no widgets."""
@@ -170,31 +229,42 @@ class Prediction:
         text = f"Predict: {self.question}{in_unit}{among}"
         shown = f"<p><strong>Predict:</strong> {html.escape(text.removeprefix('Predict: '))}</p>"
         display.show(text, shown, self._widget() if display.in_notebook() else None)
+        display.run_in_page(display.NAME_PARTS)
 
     def _widget(self) -> Any:
-        from ipywidgets import HTML, Layout, RadioButtons, Text, VBox
+        from ipywidgets import HTML, Layout, RadioButtons, Text
 
         title = HTML(f"<strong>Predict:</strong> {html.escape(self.question)}")
         wide = {"style": {"description_width": "initial"}, "layout": Layout(width="auto")}
         if self.choices is not None:
-            self._control = RadioButtons(
-                options=list(self.choices), value=None, description="Your prediction:", **wide
+            known = self.entered if self.entered in self.choices else None
+            control = RadioButtons(
+                options=list(self.choices), value=known, description="Your prediction:", **wide
             )
         else:
             unit = f" in {self.unit}" if self.unit else ""
             wide["layout"] = Layout(width="26em", max_width="100%")
-            self._control = Text(
-                value="", placeholder="a number", description=f"Your prediction{unit}:", **wide
-            )
-        return VBox([title, self._control])
+            control = Text(
+                value=self.entered, placeholder="a number",
+                description=f"Your prediction{unit}:", **wide,
+            )  # fmt: skip
+        note = HTML(_status(self.acknowledged()))
 
-    def reveal(self, measured: float | str) -> Revealed:
+        def changed(change: Any) -> None:
+            _entered[self.question] = str(change["new"] or "")
+            note.value = _status(self.acknowledged())
+
+        control.observe(changed, names="value")
+        return display.live_box([title, control, note])
+
+    def reveal(self, measured: Any) -> Revealed:
         """Show the measured value, beside the prediction if there is one, and return both.
 
         Parameters
         ----------
-        measured : float or str
-            Bytes for units of bytes, a plain number for others, or one of the choices.
+        measured : float, str or result
+            Bytes for units of bytes, a plain number for others, one of the choices, or what
+            `peak`, `measure` or `record` gave, whose peak it is then.
 
         Raises
         ------
@@ -205,21 +275,38 @@ class Prediction:
             raise ValueError(
                 f"{measured!r} is none of the choices of this prediction: {list(self.choices)}"
             )
-        measured = measured if isinstance(measured, str) else float(measured)
-        revealed = Revealed(self.question, self.unit, measured, self.value)
+        low = high = measured
+        written = ""
+        if isinstance(measured, Peak):
+            low, high, written = min(measured.peaks), measured.peak_bytes, str(measured)
+        elif hasattr(measured, "peak_bytes"):
+            low = high = measured.peak_bytes
+        if not isinstance(high, str):
+            low, high = float(low), float(high)
+        written = written or _write(high, self.unit)
+        value = self.value
+        unread = self.entered if value is None and self.entered.strip() else ""
+        revealed = Revealed(self.question, self.unit, high, low, value, written, unread)
         display.show(str(revealed), results.summary_html(revealed))
         return revealed
 
 
-def predict(question: str, unit: str = "MiB", choices: Sequence[str] | None = None) -> Prediction:
+def _status(text: str) -> str:
+    return f'<div role="status">{html.escape(text)}</div>'
+
+
+def predict(
+    question: str, unit: str | None = None, choices: Sequence[str] | None = None
+) -> Prediction:
     """Ask for a prediction; it may be left open.
 
     Parameters
     ----------
     question : str
         What is asked, in a sentence.
-    unit : str
-        ``"B"``, ``"KiB"``, ``"MiB"`` or ``"GiB"`` for bytes, or any word ("traces").
+    unit : str, optional
+        ``"B"``, ``"KiB"``, ``"MiB"`` or ``"GiB"`` for bytes, or any word ("traces").  By default
+        the lesson's unit, else MiB.
     choices : sequence of str, optional
         Answers to choose from instead, such as growth laws.
 
@@ -230,7 +317,7 @@ def predict(question: str, unit: str = "MiB", choices: Sequence[str] | None = No
 
     Examples
     --------
-    >>> p = predict("How much is alive at the peak?", unit="MiB")
+    >>> p = predict("How much is alive at the peak?", "MiB")
     Predict: How much is alive at the peak? (in MiB)
     >>> p.reveal(4 * 2**20)
     Measured: 4 MiB.
@@ -239,6 +326,8 @@ def predict(question: str, unit: str = "MiB", choices: Sequence[str] | None = No
         raise ValueError("a prediction needs a question: give a sentence")
     if choices is not None and (isinstance(choices, str) or len(choices) < 2):
         raise ValueError("choices are at least two texts: give a list of them")
-    prediction = Prediction(question, unit, choices)
+    lesson = used_unit()
+    asked = unit if unit is not None else "MiB" if lesson is None else lesson.name
+    prediction = Prediction(question, asked, choices)
     prediction.show()
     return prediction

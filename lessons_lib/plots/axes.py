@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from lessons_lib.common.units import GIB, KIB, MIB
+from lessons_lib.common.units import GIB, KIB, MIB, used_unit
 
 
 class _UnitLocator(MaxNLocator):
@@ -37,6 +37,8 @@ def _unit_axis(
 
 def byte_unit(span: float) -> tuple[int, str]:
     """Choose the unit for an axis that shows so many bytes."""
+    if (unit := used_unit()) is not None:
+        return unit.nbytes, unit.name
     for size, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if span >= size:
             return size, name
@@ -49,7 +51,8 @@ def byte_axis(axis: Axis, *, label: bool = True) -> str:
     Returns
     -------
     str
-        The unit: MiB, unless all that is shown is smaller than one MiB or larger than 1 GiB.
+        The unit: MiB, unless all that is shown is smaller than one MiB or larger than 1 GiB; in
+        a lesson that has a unit of its own, that.
     """
     low, high = axis.get_view_interval()
     unit, name = byte_unit(max(abs(low), abs(high)))

@@ -14,6 +14,7 @@ from lessons_lib.common.units import byte_range, format_bytes
 from lessons_lib.instruments.compare import Comparison
 from lessons_lib.plots.alt_text import varies
 from lessons_lib.plots.colours import INK, PALETTE
+from lessons_lib.plots.figures import draw_bars
 from lessons_lib.plots.theme import (
     arrange,
     byte_axis,
@@ -65,7 +66,12 @@ def titles(result: Comparison) -> list[str]:
 
 
 def draw_comparison(
-    result: Comparison, ax: Axes | None = None, *, overlay: bool = False, **options: Any
+    result: Comparison,
+    ax: Axes | None = None,
+    *,
+    overlay: bool = False,
+    bars: bool = False,
+    **options: Any,
 ) -> Axes:
     """Draw a comparison.
 
@@ -77,6 +83,8 @@ def draw_comparison(
         Where; then the totals are laid over each other.  By default a new figure.
     overlay : bool
         Whether a new figure lays the totals over each other, too.
+    bars : bool
+        Whether to draw the peaks as bars instead.
     **options
         For panels: as for `lessons_lib.plots.timeline.timelines`.
 
@@ -85,6 +93,8 @@ def draw_comparison(
     matplotlib.axes.Axes
         Of a figure with panels, the first function's.  y is in bytes and x in seconds.
     """
+    if bars:
+        return _bars(result, ax, **options)
     if ax is not None or overlay:
         return _overlay(result, ax)
     named = dict(zip(titles(result), (m.recording for m in result), strict=True))
@@ -92,6 +102,14 @@ def draw_comparison(
     first: Axes = axes[0]
     set_alt(first, f"{describe_comparison(result)} {get_alt(first)}")
     return first
+
+
+def _bars(result: Comparison, ax: Axes | None, **options: Any) -> Axes:
+    sizes = {title: m.peak_bytes for title, m in zip(titles(result), result, strict=True)}
+    noisy = any(m.peak_range[0] != m.peak_range[1] for m in result)
+    ax = draw_bars(sizes, ax, **{"noisy": noisy, "xlabel": "peak", **options})
+    set_alt(ax, describe_comparison(result))
+    return ax
 
 
 def _overlay(result: Comparison, ax: Axes | None) -> Axes:

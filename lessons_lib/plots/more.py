@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from lessons_lib.common.results import alt_text, draw
 from lessons_lib.instruments.measure import Measurement
+from lessons_lib.instruments.peak import Peak
 from lessons_lib.instruments.process import ProcessMemory
+from lessons_lib.instruments.sweep import Sweep
 from lessons_lib.instruments.training import BatchEstimate, TrainingMemory
 from lessons_lib.plots import growth as _growth  # these register their own
 from lessons_lib.plots import instruments as _instruments
@@ -24,6 +26,30 @@ def _(result: Measurement, ax: Any = None, **options: Any) -> Axes:
 @alt_text.register(Measurement)
 def _(result: Measurement, **options: Any) -> str:
     return alt_text(result.recording, **options)
+
+
+@draw.register(Peak)
+def _(result: Peak, ax: Any = None, **options: Any) -> Axes:
+    return draw(result.recording, ax, **options)
+
+
+@alt_text.register(Peak)
+def _(result: Peak, **options: Any) -> str:
+    return alt_text(result.recording, **options)
+
+
+@draw.register(Sweep)
+def _(result: Sweep, ax: Any = None, **options: Any) -> Axes:
+    from lessons_lib.plots.figures import draw_sweep
+
+    return draw_sweep(result, ax, **options)
+
+
+@alt_text.register(Sweep)
+def _(result: Sweep, **options: Any) -> str:
+    from lessons_lib.plots.figures import describe_sweep
+
+    return describe_sweep(result)
 
 
 @draw.register(ProcessMemory)

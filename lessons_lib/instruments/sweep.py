@@ -1,0 +1,296 @@
+"""`sweep`: how the memory of a few functions follows a number, and the law of each.
+
+Each function is called with each value of one parameter, as `lessons_lib.instruments.peak` does
+it, and a formula is fitted to its figures: a constant, a straight line, a parabola, whichever is
+the first to go through all of them.  Where none does, or where figures are noisy, the nearest
+straight line is given after ``≈``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from lessons_lib.common.arguments import check_count
+from lessons_lib.common.results import Result, html_table, summary_html
+from lessons_lib.common.units import MIB, Unit, format_bytes, used_unit
+from lessons_lib.instruments.peak import Peak, peak
+
+#: What can be followed, with the words for it.
+QUANTITIES: Final = {"peak": "peak", "kept": "kept bytes", "allocated": "allocated in all"}
+#: Figures are written to two decimals, so a law that is this near goes through them.
+_NEAR: Final = 0.011
+_EXPONENTS: Final = {2: "²", 1: "", 0: ""}
+
+#: The terms of a law, by the way each is written: functions of the parameter.
+Terms = Mapping[str, Callable[[float], float]]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What one function needed at each value of the parameter.
+
+    Attributes
+    ----------
+    label : str
+        The function's name in tables and pictures.
+    peaks : dict of int to Peak
+        What was measured, by value of the parameter.
+    values : dict of int to float
+        The figures in the sweep's unit, rounded to two decimals; of noisy ones the highest.
+    coefficients : tuple of float
+        Of the law, the highest power first, or in the order of the terms that were given.
+    law : str
+        The law, such as ``"n + 2"``, in the sweep's unit.
+    noisy : bool
+        Whether figures may be others on the next run.
+    """
+
+    label: str
+    peaks: dict[int, Peak]
+    values: dict[int, float]
+    coefficients: tuple[float, ...]
+    law: str
+    noisy: bool
+
+    def __getitem__(self, value: int) -> float:
+        return self.values[value]
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep(Result):
+    """What several functions need, by the value of one parameter.
+
+    Attributes
+    ----------
+    parameter : str
+        The parameter's name.
+    quantity : str
+        ``"peak"``, ``"kept"`` or ``"allocated"``.
+    curves : dict of str to Curve
+        By the functions' names; also ``sweep["a list"]``.
+    unit : Unit
+        What figures and laws are written in: the lesson's unit, else MiB.
+    """
+
+    parameter: str
+    quantity: str
+    curves: dict[str, Curve]
+    unit: Unit
+
+    def __getitem__(self, label: str) -> Curve:
+        if label not in self.curves:
+            known = ", ".join(map(repr, self.curves))
+            raise KeyError(f"nothing was measured under the name {label!r}: choose one of {known}")
+        return self.curves[label]
+
+    def __iter__(self) -> Iterator[Curve]:
+        return iter(self.curves.values())
+
+    @property
+    def laws(self) -> str:
+        """All laws in one line, as a verdict cites them."""
+        return "; ".join(f"{curve.label}: {curve.law} {self.unit.name}" for curve in self)
+
+    def rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Give the table: its headings, and a row for each function."""
+        ns = list(next(iter(self)).values)
+        heads = (f"{QUANTITIES[self.quantity]} in {self.unit.name}",)
+        heads += tuple(f"{self.parameter} = {n}" for n in ns)
+        body = [
+            (curve.label, *(_figure(self, curve, n) for n in ns), curve.law) for curve in self
+        ]
+        return (*heads, "law"), body
+
+    def __repr__(self) -> str:
+        heads, body = self.rows()
+        lines = [heads, *body]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
+        if any(curve.noisy for curve in self):  # the same from run to run but for its figures
+            widths = [0] * len(heads)
+        last = len(heads) - 1
+        return "\n".join(
+            "  ".join(
+                cell.ljust(width) if i in (0, last) else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        )
+
+
+def _figure(result: Sweep, curve: Curve, n: int) -> str:
+    measured = curve.peaks[n]
+    if result.quantity == "peak":
+        text = str(measured)
+    else:
+        text = format_bytes(_bytes(measured, result.quantity))
+    about = "≈ " if curve.noisy and not text.startswith("≈") else ""
+    return about + text.removesuffix(f" {result.unit.name}")
+
+
+@summary_html.register
+def _(result: Sweep) -> str:
+    heads, body = result.rows()
+    return html_table(heads, body, align="l" + "r" * (len(heads) - 2) + "l")
+
+
+def _bytes(measured: Peak, quantity: str) -> int:
+    match quantity:
+        case "kept":
+            return measured.kept_bytes
+        case "allocated":
+            return measured.allocated_bytes
+        case _:
+            return measured.peak_bytes
+
+
+def sweep(
+    functions: Mapping[str, Callable[[int], Any]],
+    *,
+    quantity: str = "peak",
+    noisy: bool | Sequence[str] = False,
+    terms: Terms | None = None,
+    repeats: int | None = None,
+    **parameter: Sequence[int],
+) -> Sweep:
+    """Measure functions of one number at a few values of it, and give the law of each.
+
+    Parameters
+    ----------
+    functions : mapping of str to callable
+        Functions of one whole number, by the names to show.
+    quantity : str
+        What is followed: ``"peak"``, ``"kept"`` (alive when the call has returned, its result
+        included) or ``"allocated"`` (in all).
+    noisy : bool or sequence of str
+        Whether figures may be others on the next run, as those of many graphs: of all functions,
+        or of those named.  Figures of calls that differed are noisy in any case.
+    terms : mapping of str to callable, optional
+        The terms of the law, as they are written, with their functions of the parameter:
+        ``{"n/k": lambda k: 64 / k, "k": lambda k: k, "": lambda k: 1}``.  By default powers.
+    repeats : int, optional
+        As for `peak`.
+    **parameter : sequence of int
+        The one parameter by its name, with its values: ``n=(5, 10, 40)``.
+
+    Returns
+    -------
+    Sweep
+        ``sweep["a list"].law`` is a law, ``sweep["a list"][40]`` a figure; ``plot()`` draws them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is unusable; then nothing was called.
+    Exception
+        Whatever a function raises.
+
+    Examples
+    --------
+    >>> ll.sweep({"a list": keep_all, "one name": rebind}, n=(5, 10, 40))
+    peak in S  n = 5  n = 10  n = 40  law
+    a list         5      10      40  n
+    one name       2       2       2  2
+    """
+    name, values = _checked(functions, quantity, parameter)
+    unit = used_unit() or Unit("MiB", MIB)
+    marked = tuple(functions) if noisy is True else tuple(noisy or ())
+    curves = {}
+    for label, fn in functions.items():
+        peaks = {n: peak(fn, n, repeats=repeats, noisy=label in marked) for n in values}
+        about = any(measured.noisy for measured in peaks.values())
+        figures = {n: unit.of(_bytes(measured, quantity)) for n, measured in peaks.items()}
+        coefficients, law = fitted(figures, name, terms=terms, noisy=about)
+        curves[label] = Curve(label, peaks, figures, coefficients, law, about)
+    return Sweep(name, quantity, curves, unit)
+
+
+def _checked(
+    functions: Any, quantity: str, parameter: Mapping[str, Sequence[int]]
+) -> tuple[str, list[int]]:
+    if not isinstance(functions, Mapping) or not functions:
+        raise TypeError(
+            "sweep takes a dict of functions by name: write "
+            'sweep({"a list": f, "one name": g}, n=(5, 10, 40))'
+        )
+    for label, fn in functions.items():
+        if not isinstance(label, str) or not label or not callable(fn):
+            raise TypeError(
+                f"sweep takes functions by their names, and {label!r}: {fn!r} is no such pair: "
+                "give text and a function of one number"
+            )
+    if quantity not in QUANTITIES:
+        known = ", ".join(map(repr, QUANTITIES))
+        raise ValueError(f"quantity is {quantity!r}: give one of {known}")
+    if len(parameter) != 1:
+        raise TypeError(
+            "sweep follows one parameter: give it by name with its values, as in n=(5, 10, 40)"
+        )
+    ((name, given),) = parameter.items()
+    values = sorted({check_count(value, name, 0) for value in given})
+    if len(values) < 2:
+        raise ValueError(f"{name} has {len(values)} value: give at least two, as (5, 10, 40)")
+    return name, values
+
+
+def fitted(
+    figures: Mapping[int, float],
+    name: str,
+    *,
+    terms: Terms | None = None,
+    noisy: bool = False,
+) -> tuple[tuple[float, ...], str]:
+    """Fit a law to figures; give its coefficients and how it is written.
+
+    Parameters
+    ----------
+    figures : mapping of int to float
+        Figures by value of the parameter.
+    name : str
+        The parameter.
+    terms : mapping of str to callable, optional
+        Terms in place of powers.
+    noisy : bool
+        Whether to give the nearest straight line at once.
+
+    Returns
+    -------
+    tuple of float, str
+        Coefficients as `numpy.polyfit` gives them, or in the order of the terms.
+    """
+    ns = np.array(list(figures), float)
+    values = np.array(list(figures.values()), float)
+    if terms is not None:
+        matrix = np.array([[term(n) for term in terms.values()] for n in figures], float)
+        found = tuple(np.linalg.lstsq(matrix, values, rcond=None)[0].tolist())
+        near = float(np.abs(matrix @ np.array(found) - values).max()) <= _NEAR
+        return found, _written(found, list(terms), about=noisy or not near)
+    # A law says more than its points only if there are more points than coefficients.
+    for degree in range(min(3, len(ns) - 1)):
+        found = tuple(np.polyfit(ns, values, degree).tolist())
+        if not noisy and float(np.abs(np.polyval(found, ns) - values).max()) <= _NEAR:
+            return found, _written(found, _powers(name, degree), about=False)
+    found = tuple(np.polyfit(ns, values, 1).tolist())
+    return found, _written(found, _powers(name, 1), about=True)
+
+
+def _powers(name: str, degree: int) -> list[str]:
+    return [f"{name}{_EXPONENTS[power]}" if power else "" for power in range(degree, -1, -1)]
+
+
+def _written(coefficients: Sequence[float], terms: Sequence[str], *, about: bool) -> str:
+    """Write a law: ``2 n + 1``, ``0.5 n² − 1``, ``≈ 1.0 n + 2.5``."""
+    parts: list[str] = []
+    for value, term in zip(coefficients, terms, strict=True):
+        number = round(value, 1 if about else 2)
+        if not number:
+            continue
+        size = f"{abs(number):.1f}" if about else f"{abs(number):g}"
+        text = term if term and size == "1" else f"{size} {term}".strip()
+        sign = ("− " if number < 0 else "+ ") if parts else ("−" if number < 0 else "")
+        parts.append(f"{sign}{text}")
+    law = " ".join(parts) or "0"
+    return f"≈ {law}" if about else law
