@@ -188,6 +188,7 @@ class GraphFunction:
         return self._graphs[key][0]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph for these arguments; it is traced at the first call."""
         return self._graph(args, kwargs)(*args, **kwargs)
 
     def operations(self, *args: Any, **kwargs: Any) -> int:

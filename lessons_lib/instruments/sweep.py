@@ -98,12 +98,10 @@ class Sweep(Result):
     def rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Give the table: its headings, and a row for each function."""
         ns = list(next(iter(self)).values)
-        heads = (f"{QUANTITIES[self.quantity]} in {self.unit.name}",)
-        heads += tuple(f"{self.parameter} = {n}" for n in ns)
-        body = [
-            (curve.label, *(_figure(self, curve, n) for n in ns), curve.law) for curve in self
-        ]
-        return (*heads, "law"), body
+        what = f"{QUANTITIES[self.quantity]} in {self.unit.name}"
+        heads = (what, *(f"{self.parameter} = {n}" for n in ns), "law")
+        body = [(curve.label, *(_figure(self, curve, n) for n in ns), curve.law) for curve in self]
+        return heads, body
 
     def __repr__(self) -> str:
         heads, body = self.rows()
@@ -286,7 +284,7 @@ def _written(coefficients: Sequence[float], terms: Sequence[str], *, about: bool
     parts: list[str] = []
     for value, term in zip(coefficients, terms, strict=True):
         number = round(value, 1 if about else 2)
-        if not number:
+        if not number and not (about and term):  # a noisy law has its parameter in every run
             continue
         size = f"{abs(number):.1f}" if about else f"{abs(number):g}"
         text = term if term and size == "1" else f"{size} {term}".strip()

@@ -24,7 +24,7 @@ from lessons_lib.notebook import display
 _UNITS: Final = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
 _NUMBER: Final = re.compile(r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][-+]?\d+)?")
 _TIMES: Final = {
-    2: "twice", 3: "three times", 4: "four times", 5: "five times", 6: "six times",
+    2: "two times", 3: "three times", 4: "four times", 5: "five times", 6: "six times",
     7: "seven times", 8: "eight times", 9: "nine times", 10: "ten times",
 }  # fmt: skip
 #: A prediction is right within a tenth of the measured value.
@@ -119,7 +119,7 @@ class Revealed(results.Result):
 
 def _times(ratio: float) -> str:
     if math.isclose(ratio, round(ratio)) and round(ratio) in _TIMES:
-        return _TIMES[round(ratio)] + (" as much, which is" if round(ratio) == 2 else "")
+        return _TIMES[round(ratio)]
     return f"{ratio:.3g} times"
 
 

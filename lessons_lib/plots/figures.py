@@ -73,10 +73,10 @@ def draw_sweep(
     size = result.unit.nbytes
     with settings():
         own = ax is None
-        labels = [f"{curve.label}: {curve.law} {result.unit.name}" for curve in result]
+        labels = [_label(curve, result.unit.name) for curve in result]
         if ax is None:
             ax = new_axes(10.0, 4.4)
-            room = max(text_size(label)[0] for label in labels) / DPI + 0.3
+            room = max(text_size(label, bold=True)[0] for label in labels) / DPI + 0.3
             arrange(ax.figure, right=min(room, 4.5))  # type: ignore[arg-type]
         ns = list(next(iter(result)).values)
         ends = []
@@ -85,18 +85,23 @@ def draw_sweep(
         top = max(max(curve.values.values()) for curve in result)
         ax.set_ylim(0, 1.12 * size * max(top, 1e-9))
         ax.set_xlim(min(ns) - 0.04 * (max(ns) - min(ns)), max(ns))
-        byte_axis(ax.yaxis)
+        what = QUANTITIES[result.quantity]
+        ax.set_ylabel(f"{what} in {byte_axis(ax.yaxis, label=False)}")
         ax.xaxis.set_major_locator(FixedLocator(ns))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         ax.set_xlabel(xlabel or result.parameter)
         quiet_grid(ax)
-        what = QUANTITIES[result.quantity]
         shown = f"{what} by {xlabel or result.parameter}" if title is None else title
         ax.set_title(shown, loc="left", fontweight="bold")
         if own:
             name_ends(ax, ends)
         set_alt(ax, describe_sweep(result))
     return ax
+
+
+def _label(curve: Curve, unit: str) -> str:
+    law = f"({curve.law})" if " + " in curve.law or " − " in curve.law else curve.law
+    return f"{curve.label}: {law} {unit}"
 
 
 def _draw_curve(ax: Axes, curve: Curve, position: int, size: int) -> float:

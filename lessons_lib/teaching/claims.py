@@ -13,7 +13,7 @@ from typing import Any
 
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.units import Unit, format_bytes, plain_units, use_unit
-from lessons_lib.recording.preflight import preflight
+from lessons_lib.instruments.preflight import preflight
 from lessons_lib.teaching.lessons import claims_of
 from lessons_lib.teaching.lessons.claim import VERDICTS, Claim
 
@@ -210,4 +210,3 @@ def _(result: WrapUp) -> str:
     rows = [(f"{c.number}. {c.claim}", c.verdict, c.measured, c.advice) for c in result.claims]
     rows += [(claim, "not tried yet", "", "") for claim in result.missing]
     return html_table(("claim", "verdict", "what you measured", "what to do"), rows, align="llll")
-

@@ -35,6 +35,11 @@ PRINTED = {
     "exact": ("peak 8 MiB", "peak 12 MiB", False),
     "exact_beside_noisy": ("8 MiB, \u2248 3 s", "12 MiB, \u2248 3 s", False),
     "noisy_became_exact": ("RSS 612 MiB", "RSS \u2248 612 MiB", False),
+    "range": ("peak \u2248 3 S of it", "peak \u2248 26 to 30.5 S of it", True),
+    "range_beside_exact": ("\u2248 26 to 30 S, 3 S", "\u2248 26 to 30 S, 4 S", False),
+    "range_of_another_word": ("\u2248 26 to the end", "\u2248 26 to an end", False),
+    "law": ("law \u2248 1.3 n + 2.5", "law \u2248 1.1 n", True),
+    "law_became_exact": ("law n + 2", "law \u2248 1.0 n + 2.0", False),
     "address": ("<Graph object at 0x7f01a2b3c4d0>", "<Graph object at 0x7fffa2b3c4d8>", True),
     "address_of_another": (
         "<Graph object at 0x7f01a2b3c4d0>",
@@ -120,7 +125,7 @@ def test_without_the_sanitizer_noise_fails(tmp_path: Path) -> None:
 def sanitized(text: str) -> str:
     """Apply the patterns as nbval does: in turn, each everywhere."""
     rules = re.findall(r"^regex: (.*)$\n^replace: (.*)$", SANITIZER.read_text(), re.MULTILINE)
-    assert len(rules) == 3
+    assert len(rules) == 4
     for pattern, replacement in rules:
         text = re.sub(pattern, replacement, text)
     return text
@@ -136,6 +141,11 @@ def sanitized(text: str) -> str:
         ("\u2248 1.2e-05 s", "NOISY"),
         ("\u2248 12 %, \u2248 1.3 \u00d7", "NOISY, NOISY"),
         ("\u2248 3, then 4", "NOISY, then 4"),
+        ("\u2248 26 to 30 S", "NOISY"),
+        ("\u2248 512 KiB to 1.5 MiB", "NOISY"),
+        ("\u2248 26 to go", "NOISY to go"),
+        ("\u2248 1.3 n + 2.5 S", "NOISY LAW S"),
+        ("\u2248 5.8 s", "NOISY"),
         ("\u2248 3 steps", "NOISY steps"),
         ("\u2248 3 Balls", "NOISY Balls"),
         ("x \u2248 y, 3 MiB", "x \u2248 y, 3 MiB"),

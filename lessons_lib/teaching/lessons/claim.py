@@ -4,6 +4,7 @@
 
     CLAIMS = Claims("03_loops")
 
+
     @CLAIMS.add(
         1,
         "An eager loop keeps every intermediate tensor.",
@@ -45,7 +46,7 @@ class _Filler(string.Formatter):
             return format_bytes(value)
         if conversion == "n":
             return f"≈ {value / MIB:.0f} MiB"
-        return super().convert_field(value, conversion)  # type: ignore[arg-type]
+        return super().convert_field(value, conversion)
 
 
 @dataclass(frozen=True)
