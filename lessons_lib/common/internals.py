@@ -372,6 +372,26 @@ def concrete_functions(function: Any) -> list[Any]:
         return []
 
 
+#: Module of the functions that are loaded from a file.
+LOADED_FUNCTIONS: Final = "tensorflow.python.saved_model.function_deserialization"
+_module(
+    LOADED_FUNCTIONS,
+    "RestoredFunction",
+    "telling functions that were loaded from a file",
+    "their calls are reported as traces of a library's function",
+)
+
+
+@_of_object(
+    "IteratorSpec._element_spec",
+    "what an iterator gives, where it is an argument",
+    "iterators of several kinds are told apart by their whole text",
+)
+def elements_of(type_: Any) -> Any:
+    """Give the structure of what an iterator or data set gives; None for other types."""
+    return getattr(type_, "element_spec", getattr(type_, "_element_spec", None))
+
+
 _MAPPED: Final = "the user's function in tf.data's map", "its traces show under TensorFlow's name"
 #: Module of the functions that ``tf.data`` makes around the user's.
 TF_DATA_FUNCTIONS: Final = "tensorflow.python.data.ops.structured_function"

@@ -125,6 +125,13 @@ def _mapped_function() -> None:
     assert internals.mapped_function(made) is user
 
 
+def _elements() -> None:
+    iterator = iter(tf.data.Dataset.range(1))
+    spec = tf.TensorSpec([], tf.int64)
+    assert internals.elements_of(tf.type_spec_from_value(iterator)) == spec
+    assert internals.elements_of(spec) is None
+
+
 def _caches() -> None:
     cleaners = dict(internals.cache_cleaners())
     assert set(cleaners) == {"scalar", "kernel"}
@@ -220,6 +227,7 @@ _USES: dict[str, Callable[[], None]] = {
     "Function._descriptor_cache": _bound_functions,
     "Weakref._ref": _weak_key,
     "StructuredFunctionWrapper._func": _mapped_function,
+    "IteratorSpec._element_spec": _elements,
     "Context.clear_kernel_cache": _caches,
     "tensorflow.tsl.profiler.protobuf.xplane_pb2:XSpace": _profile,
     "Layer._flatten_layers": _layers,

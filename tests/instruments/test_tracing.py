@@ -27,6 +27,7 @@ from lessons_lib.instruments.tracing import (
     unobserved,
     watch_retracing,
 )
+from lessons_lib.instruments.tracing.reasons import Detail
 from lessons_lib.plots.traces import describe_traces, describe_watch
 
 MIB = 2**20
@@ -160,7 +161,7 @@ def test_reduce_retracing_relaxes_and_says_so():
         fn(tf.ones([size]))
     (_, relaxed) = trace_report(fn).traces
     assert relaxed.cause is TraceCause.SHAPE
-    assert relaxed.reason.differences[0].note == "relaxed"
+    assert relaxed.reason.differences[0].detail is Detail.RELAXED
     assert "nothing need be done" in relaxed.advice
     ints, x = tf.function(lambda x, k: x, reduce_retracing=True), tf.ones([1])
     for number in range(3):  # the twin: Python values are not relaxed
@@ -264,7 +265,7 @@ def test_a_lambda_made_for_each_call():
     assert causes(fn) == [TraceCause.FIRST] + [TraceCause.OBJECT] * 2
     (found,) = report.traces[1].reason.differences
     assert found.argument == "activation"
-    assert found.note == "made again"
+    assert found.detail is Detail.MADE_AGAIN
     assert found.now.startswith("<lambda> (test_tracing.py:")
     assert "make it once" in report.advice
     fn(tf.ones([2]), kept[0])  # the twin: the same object again
@@ -276,7 +277,7 @@ def test_another_function_is_not_called_made_again():
     fn(tf.ones([2]), tf.nn.relu)
     fn(tf.ones([2]), tf.nn.tanh)
     (found,) = trace_report(fn).traces[1].reason.differences
-    assert (found.cause, found.note) == (TraceCause.OBJECT, "")
+    assert (found.cause, found.detail) == (TraceCause.OBJECT, Detail.NONE)
     assert "made anew" not in trace_report(fn).advice
 
 
@@ -306,7 +307,7 @@ def test_a_watch_describes_objects_that_die():
         for _ in range(2):
             fn(x, scale.apply)
     assert "bound method Scale.apply" in watch.rows[1].trace.signature
-    assert watch.rows[1].reason.differences[0].note == "made again"
+    assert watch.rows[1].reason.differences[0].detail is Detail.MADE_AGAIN
     # What was seen helps a later report as well.
     assert "bound method Scale.apply" in trace_report(fn).traces[1].signature
 
@@ -999,7 +1000,7 @@ def test_a_listener_that_fails_breaks_nothing(monkeypatch):
     fn = make()
     with watch_retracing() as watch:
         assert fn(tf.constant([3.0])).numpy().tolist() == [3.0]
-    assert watch.notes == ("1 further traces could not be read.",)
+    assert watch.notes == ("1 further trace could not be read.",)
 
 
 # --- the report as a thing ------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Tracing of ``tf.function``: which traces there are, why, and what they hold.
 
-`trace_report` is the ledger of one function, `watch_retracing` that of a block, `TraceCounter`
-counts traces for other instruments.  Below them: `signatures` (what a trace was made for),
-`reasons` (why it was needed), `contents` (what its graph holds), `functions` (the function behind
-what is handed over), `hook` (notices traces while they are made), `tables` (for notebooks).
+`trace_report` is the report of one function, `watch_retracing` that of a block, `TraceCounter`
+counts traces for other instruments.  Below them: `nodes` and `signatures` (what a trace was made
+for), `reasons` (why it was needed), `advice` (what to change), `graph_contents` (what its graph
+holds), `resolve` (the function behind what is handed over), `hooks` (notices traces while they are
+made), `tables` (for notebooks).
 """
 
 from __future__ import annotations

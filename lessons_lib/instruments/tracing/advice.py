@@ -6,38 +6,47 @@ A sentence names the argument or the line and says what to write instead.  Nothi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import Final
 
+import numpy as np
+
+from lessons_lib.common.runtime import tf
 from lessons_lib.common.units import KIB, format_bytes
 from lessons_lib.instruments.tracing.graph_contents import Contents
-from lessons_lib.instruments.tracing.reasons import Difference, Reason, TraceCause
-from lessons_lib.instruments.tracing.signatures import Kind, Node, shape_text
+from lessons_lib.instruments.tracing.nodes import Kind, Node, shape_text
+from lessons_lib.instruments.tracing.reasons import Detail, Difference, Reason, TraceCause
 
 #: A constant of this size or more is worth taking out of the graph (bytes).
 BIG: Final = 64 * KIB
 
 
-def advise_trace(reason: Reason, contents: Contents, *, library: bool = False) -> str:
+class Owner(Enum):
+    """Whose a function is: what of it the reader can change."""
+
+    USER = 1
+    LIBRARY = 2
+    LOADED = 3
+
+
+def advise_trace(
+    reason: Reason, contents: Contents, signatures: Sequence[Node], owner: Owner = Owner.USER
+) -> str:
     """Say what to change so that a trace is not needed, or holds less; empty when nothing.
 
-    `library` says that the function is not the user's own, so its definition cannot be changed.
+    Parameters
+    ----------
+    reason, contents : Reason, Contents
+        Of the trace.
+    signatures : sequence of Node
+        Of the trace it is compared with, and its own.
+    owner : Owner
+        Whose the function is.
     """
     if not reason.differences:
         return advise_contents(contents)
-    if library:
-        return _library(reason.differences[0])
-    # One signature cannot tell which sides vary: the sentence for the function gives one.
-    return _difference(reason.differences[0], [])
-
-
-def _library(difference: Difference) -> str:
-    if difference.cause is TraceCause.SHAPE and difference.note != "relaxed":
-        return (
-            f"Each new shape of {difference.argument} is a trace of a library's function: feed "
-            "batches of one shape (drop_remainder=True, padding)."
-        )
-    return ""
+    return _advice(_to_change(reason), signatures, owner)
 
 
 def advise_contents(contents: Contents) -> str:
@@ -63,8 +72,7 @@ def advise_function(
     reasons: Sequence[Reason],
     contents: Sequence[Contents],
     signatures: Sequence[Node],
-    *,
-    library: bool = False,
+    owner: Owner = Owner.USER,
 ) -> str:
     """Say the one thing that would help a function most; empty when nothing need be done.
 
@@ -72,24 +80,47 @@ def advise_function(
     ----------
     reasons, contents, signatures : sequence
         Of all its traces, in the order in which they were made.
-    library : bool
-        Whether the function is a library's, so that its definition cannot be changed.
+    owner : Owner
+        Whose the function is.
     """
-    later = [reason for reason in reasons if reason.differences]
-    if later:
-        counts = Counter((r.cause, r.differences[0].argument) for r in later)
-        cause, argument = counts.most_common(1)[0][0]
-        examples = [
-            reason.differences[0]
-            for reason in later
-            if (reason.cause, reason.differences[0].argument) == (cause, argument)
-        ]
-        if library:
-            return _library(examples[-1])
-        sentence = _difference(examples[-1], signatures, times=len(examples))
-        return sentence + _copies(contents)
-    largest = max(contents, key=lambda found: found.constant_bytes + found.ops, default=None)
-    return "" if largest is None else advise_contents(largest)
+    found = [_to_change(reason) for reason in reasons if reason.differences]
+    if not found:
+        largest = max(contents, key=lambda found: found.constant_bytes + found.ops, default=None)
+        return "" if largest is None else advise_contents(largest)
+    found = [d for d in found if d.detail is not Detail.RELAXED] or found
+    most = Counter((d.cause, d.argument) for d in found).most_common(1)[0][0]
+    alike = [d for d in found if (d.cause, d.argument) == most]
+    # Two objects that live, or None against a value, say less than one that died, or two values.
+    told = max(alike, key=lambda d: (d.detail is not Detail.NONE, Kind.NONE not in d.kinds))
+    said = _advice(told, signatures, owner, times=len(alike))
+    return said + (_copies(contents) if owner is Owner.USER else "")
+
+
+def _to_change(reason: Reason) -> Difference:
+    """Pick the difference to do something about: relaxed shapes need nothing."""
+    found = reason.differences
+    return next((d for d in found if d.detail is not Detail.RELAXED), found[0])
+
+
+def _advice(
+    difference: Difference, signatures: Sequence[Node], owner: Owner, times: int = 1
+) -> str:
+    name, relaxed = difference.argument, difference.detail is Detail.RELAXED
+    match owner:
+        case Owner.USER:
+            return _difference(difference, signatures, times)
+        case Owner.LIBRARY if difference.cause is TraceCause.SHAPE and not relaxed:
+            return (
+                f"Each new shape of {name} is a trace of a library's function: feed batches of one "
+                "shape (drop_remainder=True, padding)."
+            )
+        case Owner.LOADED if difference.cause is TraceCause.SHAPE and not relaxed:
+            return (
+                f"The traces were saved with the function, one for each shape of {name}: give it "
+                "an input_signature before it is saved to have fewer."
+            )
+        case _:
+            return ""
 
 
 def _copies(contents: Sequence[Contents]) -> str:
@@ -105,33 +136,30 @@ def _copies(contents: Sequence[Contents]) -> str:
     )
 
 
-def _difference(difference: Difference, signatures: Sequence[Node], times: int = 1) -> str:
+def _difference(difference: Difference, signatures: Sequence[Node], times: int) -> str:
     name = difference.argument
     match difference.cause:
         case TraceCause.VALUE:
-            return _value(difference, times)
-        case TraceCause.SHAPE if difference.note == "relaxed":
+            return _value(difference, signatures, times)
+        case TraceCause.SHAPE if difference.detail is Detail.RELAXED:
             return (
                 f"The shape of {name} is relaxed now: this trace serves every size there, and "
                 "nothing need be done."
             )
         case TraceCause.SHAPE:
             signature = _input_signature(signatures)
-            fixed = f"input_signature={signature}" if signature else "an input_signature"
+            fixed = f"input_signature={signature}, or " if signature else ""
             return (
-                f"Each new shape of {name} is a trace: give tf.function {fixed}, or "
+                f"Each new shape of {name} is a trace: give tf.function {fixed}"
                 "reduce_retracing=True."
             )
         case TraceCause.DTYPE:
             return (
                 f"Each dtype of {name} is a trace: convert it to one dtype, such as "
-                f"{difference.before}, before the call."
+                f"{_widest(name, signatures) or difference.before}, before the call."
             )
         case TraceCause.STRUCTURE:
-            return (
-                f"{name} comes in different forms ({difference.before}, {difference.now}): always "
-                "pass the same one, for example one stacked tensor, or the same keys."
-            )
+            return _structure(difference)
         case TraceCause.OBJECT:
             return _object(difference)
         case TraceCause.VARIABLES:
@@ -146,38 +174,144 @@ def _difference(difference: Difference, signatures: Sequence[Node], times: int =
             )
 
 
-def _value(difference: Difference, times: int) -> str:
-    name, kind = difference.argument, difference.value_type
-    match kind:
-        case "bool":
-            return (
-                f"A Python bool ({name}) makes two traces at most, each with its own branch; a "
-                "tensor makes one that holds both."
-            )
-        case "int" | "float" | "complex":
-            again = f", {times} here" if times > 1 else ""
-            dtype = {"int": "tf.int32", "complex": "tf.complex64"}.get(kind, "tf.float32")
-            return (
-                f"Each value of the Python {kind} {name} is a trace{again}: pass a tensor, "
-                f"tf.constant({name}, {dtype})."
-            )
-        case _:
-            return (
-                f"Each value of {name} ({kind}) is a trace: keep its values few, or pass a tensor."
-            )
+def _at(path: str, node: Node, parent: Node | None = None) -> tuple[Node, Node | None] | None:
+    """Find a part of a signature by its path, and what it is a part of."""
+    if node.path == path and node.kind is not Kind.CALL:
+        return node, parent
+    for child in node.children:
+        if (found := _at(path, child, node)) is not None:
+            return found
+    return None
+
+
+def _all_at(path: str, signatures: Sequence[Node]) -> list[tuple[Node, Node | None]]:
+    return [found for one in signatures if (found := _at(path, one)) is not None]
+
+
+def _widest(path: str, signatures: Sequence[Node]) -> str:
+    """Name a dtype that holds the numbers of all the dtypes that an argument had."""
+    names = {node.dtype for node, _ in _all_at(path, signatures) if node.dtype}
+    try:
+        common = np.result_type(*(tf.as_dtype(name).as_numpy_dtype for name in names))
+        return str(tf.as_dtype(common).name)
+    except (TypeError, ValueError):  # text and numbers, say
+        return ""
+
+
+def _value(difference: Difference, signatures: Sequence[Node], times: int) -> str:
+    name = difference.argument
+    found = [f for f in _all_at(name, signatures) if f[0].kind in (Kind.VALUE, Kind.NONE)]
+    nodes = [node for node, _ in found]
+    kinds = list(dict.fromkeys("None" if n.kind is Kind.NONE else n.value_type for n in nodes))
+    kinds = kinds or [difference.value_type]
+    again = f", {times} here" if times > 1 else ""
+    parents = [parent for _, parent in found if parent is not None]
+    if parents and parents[-1].kind is Kind.EXTENSION:
+        return (
+            f"Each value of the field {name} ({', '.join(kinds)}) is a trace{again}: declare it as "
+            f"a tf.Tensor in {parents[-1].text}, or keep its values few."
+        )
+    if kinds == ["bool"]:
+        return (
+            f"A Python bool ({name}) makes two traces at most, each with its own branch; a "
+            "tensor makes one that holds both."
+        )
+    dtype = _dtype(nodes, signatures)
+    if not dtype:
+        return f"Each value of {name} ({', '.join(kinds)}) is a trace{again}: keep its values few."
+    numbers = [kind for kind in kinds if kind != "None"]
+    always = " in every call" if len(kinds) > len(numbers) else ""
+    met = {d for d in _tensor_dtypes(signatures) if d != dtype}
+    cast = ", and tf.cast it where it meets another dtype" if met else ""
+    return (
+        f"Each value of the Python {' or '.join(numbers)} {name} is a trace{again}: pass a tensor"
+        f"{always}, tf.constant({name}, tf.{dtype}){cast}."
+    )
+
+
+#: Whole numbers up to this one are exact in float32.
+_EXACT_IN_FLOAT32: Final = 2**24
+
+
+def _dtype(nodes: Sequence[Node], signatures: Sequence[Node]) -> str:
+    """Name the dtype of tensors that can stand for all of an argument's Python numbers."""
+    nodes = [node for node in nodes if node.kind is not Kind.NONE]
+    types = {node.value_type for node in nodes}
+    if not types or not types <= {"int", "float", "complex"} or None in {n.dtype for n in nodes}:
+        return ""
+    needed = {node.dtype for node in nodes}
+    if types == {"int"}:
+        return "int64" if "int64" in needed else "int32"
+    # A Python number takes the precision of the tensors that it meets.
+    wide = bool(_tensor_dtypes(signatures) & {"float64", "complex128"}) or "int64" in needed
+    if "complex" in types:
+        return "complex128" if wide else "complex64"
+    return "float64" if wide else "float32"
+
+
+def _tensor_dtypes(signatures: Sequence[Node]) -> set[str]:
+    def inside(node: Node) -> Iterator[str]:
+        if node.kind in (Kind.TENSOR, Kind.VARIABLE, Kind.OTHER) and node.dtype:
+            yield node.dtype
+        for child in node.children:
+            yield from inside(child)
+
+    return {dtype for signature in signatures for dtype in inside(signature)}
+
+
+def _structure(difference: Difference) -> str:
+    name, kinds = difference.argument, set(difference.kinds)
+    if difference.detail is Detail.SAME_VARIABLE:
+        return (
+            f"Which arguments are one and the same variable is part of a trace ({name}: "
+            f"{difference.before}, {difference.now}): pass {name} in one way, or have a trace for "
+            "each."
+        )
+    both = f"{name} comes in different forms ({difference.before}, {difference.now})"
+    if None in kinds:
+        return f"{name} is given in some calls only, and that is a trace: pass it in every call."
+    if Kind.NONE in kinds:
+        return (
+            f"{both}, a trace for each: to have one, pass a value of one form in every call, also "
+            "where it is None now."
+        )
+    if kinds == {Kind.LIST} or kinds == {Kind.TUPLE}:
+        return (
+            f"{both}: pass one length, or one stacked tensor to a tf.function with "
+            "reduce_retracing=True."
+        )
+    if kinds == {Kind.DICT}:
+        return f"{both}: always pass the same keys."
+    if kinds == {Kind.VALUE, Kind.TENSOR}:
+        return f"{both}: pass a tensor in every call."
+    return f"{both}: always pass the same one."
 
 
 def _object(difference: Difference) -> str:
     name = difference.argument
-    if difference.note or "gone" in difference.before or "gone" in difference.now:
-        return (
-            f"{name} is an object made anew for each call, as a lambda or instance.method is, and "
-            "each new object is a trace: make it once, outside the loop, and pass that one."
-        )
-    return (
-        f"Each object passed as {name} is a trace: pass the same ones again, or tensors in their "
-        "place."
-    )
+    match difference.detail:
+        case Detail.MADE_AGAIN:
+            return (
+                f"{name} is an object made anew for each call, as a lambda or instance.method is, "
+                "and each new object is a trace: make it once, outside the loop, and pass that one."
+            )
+        case Detail.GONE:
+            return (
+                f"Each object passed as {name} is a trace, and an earlier one is gone, so that no "
+                "other is taken for it: make one, keep it, and pass that one again "
+                "(instance.method makes a new one each time)."
+            )
+        case Detail.UNEQUAL:
+            return (
+                f"Objects passed as {name} are compared by ==, which {difference.value_type} "
+                "defines: one that equals no earlier one is a trace. Pass equal ones, or tensors "
+                "in place of what varies."
+            )
+        case _:
+            return (
+                f"Each object passed as {name} is a trace: pass the same ones again, or tensors in "
+                "their place."
+            )
 
 
 def _input_signature(signatures: Sequence[Node]) -> str:

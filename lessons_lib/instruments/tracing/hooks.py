@@ -25,6 +25,7 @@ from lessons_lib.common import internals
 from lessons_lib.common.runtime import require_home_process, tf
 from lessons_lib.common.source import Line, is_user_file, line_of, user_line_of_frame
 from lessons_lib.instruments.tracing.reasons import Key, surroundings_of
+from lessons_lib.instruments.tracing.resolve import is_loaded
 from lessons_lib.instruments.tracing.signatures import signature_of
 
 
@@ -43,12 +44,15 @@ class Sighting:
     first_call_seconds : float or None
         Time of the call that made it: tracing and first run.  None when the call was not watched,
         or ran nothing (``get_concrete_function``, a call from within another trace).
+    of_loaded : bool
+        Whether it only passes calls on to a function that was loaded from a file.
     """
 
     key: Key
     line: Line | None
     trace_seconds: float
     first_call_seconds: float | None = None
+    of_loaded: bool = False
 
 
 class Listener(Protocol):
@@ -162,7 +166,10 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
     seconds = ended - began - (thread.spent - spent)
 
     sighting = Sighting(
-        Key(signature_of(concrete.function_type), surroundings), line, max(0.0, seconds)
+        Key(signature_of(concrete.function_type), surroundings),
+        line,
+        max(0.0, seconds),
+        of_loaded=is_loaded(options.python_function),
     )
     sightings[concrete] = sighting
     for call in reversed(thread.calls):
@@ -279,5 +286,6 @@ class TraceCounter:
 
     def made(self, concrete: Any, options: Any, sighting: Sighting) -> None:
         """Count one trace (called by the hook)."""
-        with _hook.lock:
-            self.count += 1
+        if not sighting.of_loaded:
+            with _hook.lock:
+                self.count += 1

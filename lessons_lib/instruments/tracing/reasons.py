@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from lessons_lib.instruments.tracing.signatures import Kind, Node, shape_text
+from lessons_lib.instruments.tracing.nodes import Kind, Node, shape_text
 
 
 class TraceCause(StrEnum):
@@ -31,6 +31,18 @@ class TraceCause(StrEnum):
     SURROUNDINGS = "surroundings"
 
 
+class Detail(StrEnum):
+    """What else is known of a difference; the value is what is shown."""
+
+    NONE = ""
+    RELAXED = "relaxed"
+    MADE_AGAIN = "made again"
+    GONE = "the earlier one is gone"
+    UNEQUAL = "compared by =="
+    SAME_VARIABLE = "which arguments are one variable"
+    TRAINABLE = "trainable or not"
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One part of the arguments that differs from the nearest earlier trace.
@@ -43,18 +55,21 @@ class Difference:
         How it differs.
     before, now : str
         Its earlier and its present form.
-    note : str
-        What else is known, such as ``made again at the same line``.
+    detail : Detail
+        What else is known.
     value_type : str
-        For Python values, the class: ``int``, ``bool``, ``str``.
+        For Python values and objects, the class: ``int``, ``bool``, ``str``.
+    kinds : tuple of (Kind or None)
+        What it was before and is now; None where it was not given.
     """
 
     argument: str
     cause: TraceCause
     before: str
     now: str
-    note: str = ""
+    detail: Detail = Detail.NONE
     value_type: str = ""
+    kinds: tuple[Kind | None, Kind | None] = (None, None)
 
     def __str__(self) -> str:
         change = f"{self.before} → {self.now}"
@@ -64,12 +79,12 @@ class Difference:
             case TraceCause.VARIABLES:
                 return f"{self.cause}: traced again for calls that make none"
             case TraceCause.OBJECT if self.before == self.now:
-                tail = f", {self.note}" if self.note else ""
+                tail = f", {self.detail}" if self.detail else ""
                 return f"{self.argument}: {self.cause}, {self.now}{tail}"
             case TraceCause.OBJECT:
                 return f"{self.argument}: {self.cause}, {change}"
             case _:
-                tail = f" ({self.note})" if self.note else ""
+                tail = f" ({self.detail})" if self.detail else ""
                 return f"{self.argument}: {self.cause} {change}{tail}"
 
 
@@ -151,7 +166,7 @@ def reason_for(key: Key, earlier: Sequence[Key]) -> Reason:
 
 def _at_least(new: Node, old: Node) -> int:
     """Give a lower bound of the number of differences, without describing them."""
-    if new.frame != old.frame:
+    if new.structure != old.structure:
         return 1
     return sum(a.key != b.key for a, b in zip(new.children, old.children, strict=True))
 
@@ -165,38 +180,51 @@ def differences(new: Node, old: Node) -> Iterator[Difference]:
             yield from _arguments(new, old)
         case (Kind.TENSOR, Kind.TENSOR) | (Kind.VARIABLE, Kind.VARIABLE):
             yield from _tensors(new, old)
-        case Kind.VALUE, Kind.VALUE:
-            yield Difference(
-                new.path, TraceCause.VALUE, old.text, new.text, value_type=new.value_type
-            )
+        case (Kind.VALUE | Kind.NONE, Kind.VALUE | Kind.NONE):
+            yield _difference(TraceCause.VALUE, new, old, value_type=new.value_type)
         case Kind.OBJECT, Kind.OBJECT:
             yield _objects(new, old)
-        case (
-            (Kind.LIST, Kind.LIST)
-            | (Kind.TUPLE, Kind.TUPLE)
-            | (Kind.DICT, Kind.DICT)
-            | (Kind.RECORD, Kind.RECORD)
-        ) if new.frame == old.frame:
+        case _ if new.children and new.kind is old.kind and new.structure == old.structure:
             parts = zip(new.children, old.children, strict=True)
-            yield from (found for a, b in parts for found in differences(a, b))
-        case (Kind.OTHER, Kind.OTHER) if new.frame == old.frame and new.text != old.text:
+            found = [difference for a, b in parts for difference in differences(a, b)]
+            yield from found or [_structure(new, old)]
+        case (Kind.OTHER, Kind.OTHER) if new.structure == old.structure and (
+            (new.shape, new.dtype) != (old.shape, old.dtype)
+        ):
             yield from _tensors(new, old)
         case _:
-            yield Difference(new.path, TraceCause.STRUCTURE, _form(old), _form(new))
+            yield _structure(new, old)
+
+
+def _difference(
+    cause: TraceCause, new: Node, old: Node, detail: Detail = Detail.NONE, value_type: str = ""
+) -> Difference:
+    kinds = (old.kind, new.kind)
+    return Difference(new.path, cause, old.text, new.text, detail, value_type, kinds)
+
+
+def _structure(new: Node, old: Node) -> Difference:
+    before, now = _form(old), _form(new)
+    if before == now:
+        before, now = old.full_text or before, new.full_text or now
+    return Difference(new.path, TraceCause.STRUCTURE, before, now, kinds=(old.kind, new.kind))
 
 
 def _form(node: Node) -> str:
     match node.kind:
         case Kind.LIST | Kind.TUPLE:
-            return f"{node.kind} of {node.frame}"
+            return f"{node.kind} of {node.structure}"
         case Kind.DICT:
             return f"dict with keys {node.text}"
         case Kind.TENSOR:
             return f"tensor {node.text}"
-        case Kind.VALUE if node.text != "None":
+        case Kind.VALUE:
             return f"Python {node.value_type} {node.text}"
         case _:
             return node.text
+
+
+_ABSENT: Final = "not given"
 
 
 def _arguments(new: Node, old: Node) -> Iterator[Difference]:
@@ -204,36 +232,63 @@ def _arguments(new: Node, old: Node) -> Iterator[Difference]:
     for child in new.children:
         other = before.pop(child.path, None)
         if other is None:
-            yield Difference(child.path, TraceCause.STRUCTURE, "not given", _form(child))
+            now, kinds = _form(child), (None, child.kind)
+            yield Difference(child.path, TraceCause.STRUCTURE, _ABSENT, now, kinds=kinds)
         else:
             yield from differences(child, other)
     for child in before.values():
-        yield Difference(child.path, TraceCause.STRUCTURE, _form(child), "not given")
+        form, gone = _form(child), (child.kind, None)
+        yield Difference(child.path, TraceCause.STRUCTURE, form, _ABSENT, kinds=gone)
 
 
 def _tensors(new: Node, old: Node) -> Iterator[Difference]:
-    same = True
+    same, kinds = True, (old.kind, new.kind)
     if new.dtype != old.dtype:
         same = False
-        yield Difference(new.path, TraceCause.DTYPE, str(old.dtype), str(new.dtype))
+        before, now = str(old.dtype), str(new.dtype)
+        yield Difference(new.path, TraceCause.DTYPE, before, now, kinds=kinds)
     if new.shape != old.shape:
         same = False
-        note = "relaxed" if new.shape is None or None in new.shape else ""
-        old_text, new_text = shape_text(old.shape).strip(), shape_text(new.shape).strip()
-        yield Difference(new.path, TraceCause.SHAPE, old_text, new_text, note)
-    if same and new.kind is Kind.VARIABLE:
-        note = "which variables are the same one, or trainable, differs"
-        yield Difference(new.path, TraceCause.STRUCTURE, old.text, new.text, note)
-    elif same:
-        note = "its name or its parts differ"
-        yield Difference(new.path, TraceCause.STRUCTURE, old.text, new.text, note)
+        detail = Detail.RELAXED if _relaxes(new.shape, old.shape) else Detail.NONE
+        before, now = shape_text(old.shape).strip(), shape_text(new.shape).strip()
+        yield Difference(new.path, TraceCause.SHAPE, before, now, detail, kinds=kinds)
+    if new.same_as != old.same_as:
+        same = False
+        before, now = (
+            f"the variable that is also {node.same_as}" if node.same_as else "a variable of its own"
+            for node in (old, new)
+        )
+        yield Difference(
+            new.path, TraceCause.STRUCTURE, before, now, Detail.SAME_VARIABLE, kinds=kinds
+        )
+    if new.trainable != old.trainable:
+        same = False
+        before, now = (
+            f"{'trainable' if node.trainable else 'not trainable'} {node.text}"
+            for node in (old, new)
+        )
+        yield Difference(new.path, TraceCause.STRUCTURE, before, now, Detail.TRAINABLE, kinds=kinds)
+    if same:
+        yield _structure(new, old)
+
+
+def _relaxes(new: tuple[int | None, ...] | None, old: tuple[int | None, ...] | None) -> bool:
+    """Tell whether a trace for the new shape serves the old one as well, and others."""
+    if new is None or old is None:
+        return new is None
+    return len(new) == len(old) and all(a in (None, b) for a, b in zip(new, old, strict=True))
 
 
 def _objects(new: Node, old: Node) -> Difference:
-    note = ""
-    if new.maker is not None and new.maker == old.maker:
-        note = "made again"
-    return Difference(new.path, TraceCause.OBJECT, old.text, new.text, note)
+    if new.origin is not None and new.origin == old.origin:
+        detail = Detail.MADE_AGAIN
+    elif old.is_gone or new.is_gone:
+        detail = Detail.GONE
+    elif new.by_equality:
+        detail = Detail.UNEQUAL
+    else:
+        detail = Detail.NONE
+    return _difference(TraceCause.OBJECT, new, old, detail, new.value_type)
 
 
 _SURROUNDINGS: Final = {

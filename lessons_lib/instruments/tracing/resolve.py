@@ -17,6 +17,8 @@ from typing import Any, Final
 from lessons_lib.common import internals
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, is_user_file, line_of
+from lessons_lib.common.units import counted
+from lessons_lib.instruments.tracing.advice import Owner
 from lessons_lib.instruments.tracing.reasons import Key, surroundings_of
 from lessons_lib.instruments.tracing.signatures import signature_of
 
@@ -47,6 +49,19 @@ class Target:
     traces: tuple[tuple[Any, tuple[tuple[str, Any], ...]], ...]
     notes: tuple[str, ...] = ()
 
+    @property
+    def owner(self) -> Owner:
+        """Whose the function is."""
+        if self.function is None or self.line is not None:
+            return Owner.USER
+        return Owner.LOADED if is_loaded(self.function.python_function) else Owner.LIBRARY
+
+
+def is_loaded(python_function: Any) -> bool:
+    """Tell whether a function was loaded from a file, where its Python code is not."""
+    module = getattr(unwrapped(python_function)[0], "__module__", "")
+    return bool(module == internals.LOADED_FUNCTIONS)
+
 
 def resolve(fn: Any) -> Target:
     """Find the ``tf.function`` behind `fn`.
@@ -63,20 +78,25 @@ def resolve(fn: Any) -> Target:
     if function is None:
         raise TypeError(_refusal(fn))
     python_function = function.python_function
+    traces = tuple(stored_traces(function))
+    name = name_of(python_function, function.name)
+    if is_loaded(python_function) and traces:
+        name = str(traces[0][0].graph.name)
     return Target(
         function,
-        name_of(python_function, function.name),
+        name,
         definition_line(python_function),
-        tuple(stored_traces(function)),
+        traces,
         tuple(_notes(function)),
     )
 
 
 def stored_traces(function: Any) -> Iterator[tuple[Any, tuple[tuple[str, Any], ...]]]:
     """Give a function's concrete functions with their surroundings, oldest first."""
-    # A function that was loaded from a file holds its traces in a list.
-    for concrete in getattr(function, "concrete_functions", None) or ():
-        yield concrete, ()
+    if is_loaded(function.python_function):
+        # It holds its traces in a list; what is cached only passes calls on to them.
+        yield from ((concrete, ()) for concrete in function.concrete_functions)
+        return
     yield from cached(internals.trace_cache(function))
 
 
@@ -202,18 +222,23 @@ def name_of(python_function: Any, fallback: str) -> str:
     return qualified.rpartition("<locals>.")[2] or fallback
 
 
+#: Why there are no traces.
+RUN_EAGERLY: Final = (
+    "tf.config.run_functions_eagerly(True) is on: calls run as plain Python and trace nothing."
+)
+
+
 def _notes(function: Any) -> Iterator[str]:
     if tf.config.functions_run_eagerly():
-        yield (
-            "tf.config.run_functions_eagerly(True) is on: calls run as plain Python and trace "
-            "nothing."
-        )
+        yield RUN_EAGERLY
+    if is_loaded(function.python_function):
+        yield "The function was loaded from a file, with the traces that were saved in it."
     bound = [internals.trace_cache(each) for each in internals.bound_functions(function)]
     if bound:
         traces = sum(map(len, bound))
         yield (
-            f"A method has traces of its own for each instance: {len(bound)} "
-            f"instance{'s' if len(bound) != 1 else ''} with {traces} in all; report "
+            f"A method has traces of its own for each instance: {counted(len(bound), 'instance')} "
+            f"with {traces} in all; report "
             "instance.method to see them."
         )
 

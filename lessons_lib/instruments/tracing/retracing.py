@@ -17,12 +17,15 @@ from typing import Any
 
 from lessons_lib.common.internals import KERAS_TRAINER
 from lessons_lib.common.results import Result
+from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line
-from lessons_lib.common.units import format_bytes
+from lessons_lib.common.units import counted, format_bytes
+from lessons_lib.instruments.tracing.advice import Owner
 from lessons_lib.instruments.tracing.graph_contents import Contents, contents_of
 from lessons_lib.instruments.tracing.hooks import Sighting, listening, sightings
 from lessons_lib.instruments.tracing.reasons import Key, Reason, TraceCause, reason_for
 from lessons_lib.instruments.tracing.resolve import (
+    RUN_EAGERLY,
     cached,
     code_of,
     definition_line,
@@ -133,9 +136,8 @@ class RetracingWatch(Result):
             return "<no function was traced in the block>"
         functions = len(self.reports)
         return (
-            f"<{self.new_traces} new trace{'s' if self.new_traces != 1 else ''} of "
-            f"{functions} function{'s' if functions != 1 else ''}, {self.retraces} of them "
-            f"retracing, {format_bytes(self.graph_bytes)} of graphs>"
+            f"<{counted(self.new_traces, 'new trace')} of {counted(functions, 'function')}, "
+            f"{self.retraces} of them retracing, {format_bytes(self.graph_bytes)} of graphs>"
         )
 
 
@@ -164,6 +166,10 @@ class _Owner:
     keys: list[Key]
     entries: list[_Entry] = field(default_factory=list)
 
+    @property
+    def whose(self) -> Owner:
+        return Owner.LIBRARY if self.line is None else Owner.USER
+
 
 class _Watcher:
     """Listens for traces and describes each."""
@@ -173,11 +179,16 @@ class _Watcher:
         self.owners: dict[int, _Owner] = {}
         self.order: list[tuple[_Owner, _Entry]] = []
         self.unread = 0
+        self.of_loaded: list[int] = []  # bytes of TensorFlow's graphs around loaded functions
+        self.eagerly = tf.config.functions_run_eagerly()
 
     def made(self, concrete: Any, options: Any, sighting: Sighting) -> None:
         """Describe a new trace (called by the hook)."""
         try:
             contents = contents_of(concrete.graph, outside_names(options.python_function))
+            if sighting.of_loaded:
+                self.of_loaded.append(contents.graph_bytes)
+                return
             with self.lock:
                 owner = self._owner(options)
                 reason = reason_for(sighting.key, owner.keys)
@@ -219,7 +230,8 @@ class _Watcher:
                     entry.reason,
                     entry.contents,
                     entry.sighting,
-                    library=owner.line is None,
+                    owner.keys,
+                    owner.whose,
                 )
                 for owner, entry in self.order
             }
@@ -229,14 +241,24 @@ class _Watcher:
                 for owner in self.owners.values()
             )
             rows = tuple(TraceRow(owner.name, made[id(entry)]) for owner, entry in self.order)
-        notes: tuple[str, ...] = ()
-        if self.unread:
-            notes = (f"{self.unread} further traces could not be read.",)
         values = {
-            "reports": reports, "rows": rows, "seconds": seconds, "notes": notes, "finished": True
+            "reports": reports, "rows": rows, "seconds": seconds, "notes": tuple(self._notes()),
+            "finished": True,
         }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(watch, name, value)  # the one moment at which a watch changes
+
+    def _notes(self) -> Iterator[str]:
+        if self.eagerly or tf.config.functions_run_eagerly():
+            yield RUN_EAGERLY
+        if self.of_loaded:
+            yield (
+                f"{counted(len(self.of_loaded), 'call')} of functions that were loaded went "
+                f"through a small graph of TensorFlow's ({format_bytes(sum(self.of_loaded))} in "
+                "all), which is no trace of the function."
+            )
+        if self.unread:
+            yield f"{counted(self.unread, 'further trace')} could not be read."
 
 
 def _known_key(concrete: Any, surroundings: tuple[tuple[str, Any], ...]) -> Key:
@@ -246,7 +268,7 @@ def _known_key(concrete: Any, surroundings: tuple[tuple[str, Any], ...]) -> Key:
 
 def _report(owner: _Owner, traces: Sequence[Trace], alike: Counter[Hashable]) -> TraceReport:
     remade = max(1, alike.get(owner.code, 1))
-    advice = advise(traces, owner.keys, library=owner.line is None)
+    advice = advise(traces, owner.keys, owner.whose)
     causes = {trace.cause for trace in traces}
     if remade > 1 and causes <= {TraceCause.FIRST, TraceCause.VARIABLES}:
         advice = _remade(owner, remade)

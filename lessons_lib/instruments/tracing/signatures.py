@@ -8,108 +8,22 @@ building one runs nothing of TensorFlow.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import inspect
 import os
 import reprlib
 import weakref
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final
 
 from lessons_lib.common import internals
 from lessons_lib.common.runtime import tf
+from lessons_lib.instruments.tracing.nodes import Kind, Node, ObjectKey, shape_text
 
 _SHORT: Final = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 40
-
-
-class Kind(StrEnum):
-    """What an argument, or a part of one, is to the key."""
-
-    CALL = "call"
-    TENSOR = "tensor"
-    VARIABLE = "variable"
-    VALUE = "Python value"
-    OBJECT = "object"
-    LIST = "list"
-    TUPLE = "tuple"
-    DICT = "dict"
-    RECORD = "record"
-    OTHER = "other"
-
-
-class ObjectKey:
-    """Stands for an object in a key: by identity, or by ``==`` while both objects live.
-
-    TensorFlow keeps a weak reference and compares the objects themselves, so an object that has
-    died matches nothing any more.
-    """
-
-    __slots__ = ("hash", "ref")
-
-    def __init__(self, ref: Any, number: int) -> None:
-        self.ref = ref
-        self.hash = number
-
-    def __hash__(self) -> int:
-        return self.hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ObjectKey):
-            return NotImplemented
-        if self.ref is other.ref:
-            return True
-        mine, theirs = self.ref(), other.ref()
-        if mine is None or theirs is None:
-            return False
-        try:
-            return mine is theirs or bool(mine == theirs)
-        except Exception:  # the user's own comparison; TensorFlow would have failed on it as well
-            return False
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """An argument or a part of one.
-
-    Attributes
-    ----------
-    path : str
-        How to name it: ``x``, ``batch['image']``, ``states[0].h``.
-    kind : Kind
-        What it is.
-    text : str
-        How to show it: ``float32[2, 3]``, ``5``, ``list of 2``.
-    key : hashable
-        Equal keys mean: the same to TensorFlow's look-up.
-    shape : tuple of (int or None), or None
-        Of tensors and variables; None when the rank is not known.
-    dtype : str or None
-        Of tensors and variables.
-    frame : hashable
-        What two containers must share before their parts can be compared: length, keys, class.
-    children : tuple of Node
-        The parts of a container.
-    maker : hashable
-        For objects: what made it (a function's code, a class), to tell "made again" from
-        "another one".
-    value_type : str
-        For Python values: name of the class.
-    """
-
-    path: str
-    kind: Kind
-    text: str
-    key: Hashable
-    shape: tuple[int | None, ...] | None = None
-    dtype: str | None = None
-    frame: Hashable = None
-    children: tuple[Node, ...] = field(default=(), repr=False)
-    maker: Hashable = None
-    value_type: str = ""
 
 
 def signature_of(function_type: Any) -> Node:
@@ -126,17 +40,17 @@ def signature_of(function_type: Any) -> Node:
         Of kind ``CALL``; its children are the arguments in the order of the signature.
     """
     names = tuple(function_type.parameters)
+    reader = _Reader()
     parts = tuple(
-        _node(name, parameter.type_constraint)
+        reader.node(name, parameter.type_constraint)
         for name, parameter in function_type.parameters.items()
     )
+    bare = (Kind.VALUE, Kind.NONE, Kind.OBJECT)
     text = ", ".join(
-        f"{part.path}={part.text}"
-        if part.kind in (Kind.VALUE, Kind.OBJECT)
-        else f"{part.path}: {part.text}"
+        f"{part.path}={part.text}" if part.kind in bare else f"{part.path}: {part.text}"
         for part in parts
     )
-    return Node("", Kind.CALL, text, _key("call", names, parts), frame=names, children=parts)
+    return Node("", Kind.CALL, text, _key("call", names, parts), structure=names, children=parts)
 
 
 def _key(*parts: Any) -> Hashable:
@@ -144,53 +58,193 @@ def _key(*parts: Any) -> Hashable:
     return (*head, tuple(child.key for child in children))
 
 
-def _node(path: str, type_: Any) -> Node:
+class _Reader:
+    """Describes the arguments of one signature; knows which variables it has met."""
+
+    def __init__(self) -> None:
+        self._variables: dict[Any, str] = {}
+
+    def node(self, path: str, type_: Any) -> Node:
+        try:
+            return self._known(path, type_)
+        except Exception:  # a class with a type of its own must not break the user's call
+            name = type(type_).__name__
+            return Node(path, Kind.OTHER, name, (name, id(type_)), structure=name)
+
+    def _known(self, path: str, type_: Any) -> Node:
+        match type_:
+            case tf.TensorSpec():
+                return _tensor(path, type_)
+            case internals.VariableSpec():
+                return self._variable(path, type_)
+            case internals.default_types.Literal():
+                return _literal(path, type_)
+            case internals.default_types.Weakref():
+                return _object(path, type_)
+            case internals.default_types.List():
+                return self._sequence(path, Kind.LIST, type_.components_tuple.components)
+            case internals.default_types.Tuple():
+                return self._sequence(path, Kind.TUPLE, type_.components)
+            case internals.default_types.NamedTuple():
+                names, values = type_.attribute_names, type_.attributes.components
+                return self._record(path, type_.type_name, names, values)
+            case internals.default_types.Attrs():
+                inner = type_.named_attributes
+                names, values = inner.attribute_names, inner.attributes.components
+                return self._record(path, inner.type_name, names, values)
+            case internals.default_types.Dict():
+                return self._mapping(path, type_.mapping)
+            case internals.CustomNestTraceType():
+                name, parts = type_.value_type.__name__, type_.components
+                names = tuple(map(str, range(len(parts))))
+                return self._record(path, name, names, parts, _SHORT.repr(type_.metadata))
+            case _ if _is_extension(type_):
+                return self._extension(path, type_)
+            case _:
+                return self._other(path, type_)
+
+    def _variable(self, path: str, type_: Any) -> Node:
+        shape, dtype = _static_shape(type_), _dtype(type_)
+        alias = getattr(type_, "alias_id", None)
+        first = path if alias is None else self._variables.setdefault(alias, path)
+        return Node(
+            path,
+            Kind.VARIABLE,
+            f"variable {dtype}{shape_text(shape)}",
+            (Kind.VARIABLE, type_),
+            shape=shape,
+            dtype=dtype,
+            same_as="" if first == path else first,
+            trainable=bool(getattr(type_, "trainable", True)),
+        )
+
+    def _sequence(self, path: str, kind: Kind, components: Iterable[Any]) -> Node:
+        parts = tuple(self.node(f"{path}[{i}]", part) for i, part in enumerate(components))
+        inside = (
+            ", ".join(part.text for part in parts) if len(parts) <= 3 else f"{len(parts)} parts"
+        )
+        text = f"[{inside}]" if kind is Kind.LIST else f"({inside})"
+        key = _key(kind, len(parts), parts)
+        return Node(path, kind, text, key, structure=len(parts), children=parts)
+
+    def _record(
+        self, path: str, name: str, names: Iterable[str], values: Iterable[Any], more: str = ""
+    ) -> Node:
+        names = tuple(names)
+        parts = tuple(
+            self.node(f"{path}.{attribute}", part)
+            for attribute, part in zip(names, values, strict=True)
+        )
+        structure = (name, names, more)
+        key = _key("record", structure, parts)
+        return Node(path, Kind.RECORD, name, key, structure=structure, children=parts)
+
+    def _mapping(self, path: str, mapping: Any) -> Node:
+        # The order in which a dict was filled is not part of TensorFlow's key.
+        keys = tuple(sorted(mapping, key=lambda key: (type(key).__name__, repr(key))))
+        parts = tuple(self.node(f"{path}[{key!r}]", mapping[key]) for key in keys)
+        text = "{" + ", ".join(map(repr, keys[:4])) + (", …" if len(keys) > 4 else "") + "}"
+        structure = frozenset(keys)
+        key = _key("dict", structure, parts)
+        return Node(path, Kind.DICT, text, key, structure=structure, children=parts)
+
+    def _extension(self, path: str, type_: Any) -> Node:
+        name = type_.value_type.__name__
+        names = tuple(field for field in vars(type_) if not field.startswith("_tf_"))
+        parts = tuple(self._part(f"{path}.{field}", vars(type_)[field]) for field in names)
+        return Node(
+            path,
+            Kind.EXTENSION,
+            name,
+            (name, _hashable(type_)),
+            structure=(name, names),
+            children=parts,
+            full_text=repr(type_),
+        )
+
+    def _other(self, path: str, type_: Any) -> Node:
+        name = type(type_).__name__.removesuffix("Spec")
+        shape, dtype = _static_shape(type_), _dtype(type_)
+        # Iterators and data sets are told apart by what they give.
+        elements = internals.elements_of(type_)
+        parts = () if elements is None else (self._part(f"next({path})", elements),)
+        text = name if dtype is None else f"{name} {dtype}{shape_text(shape)}"
+        if parts:
+            text = f"{name} of {parts[0].text}"
+        return Node(
+            path,
+            Kind.OTHER,
+            text,
+            (name, _hashable(type_)),
+            shape=shape,
+            dtype=dtype,
+            structure=name,
+            children=parts,
+            full_text=repr(type_),
+        )
+
+    def _part(self, path: str, value: Any) -> Node:
+        """Describe what a type holds: other types, containers of them, and plain values."""
+        match value:
+            case tf.TypeSpec():
+                return self.node(path, value)
+            case tuple() | list():
+                parts = tuple(self._part(f"{path}[{i}]", part) for i, part in enumerate(value))
+                text = f"({', '.join(part.text for part in parts)})"
+                key = _key(Kind.TUPLE, len(parts), parts)
+                return Node(path, Kind.TUPLE, text, key, structure=len(parts), children=parts)
+            case Mapping():
+                parts = tuple(self._part(f"{path}[{key!r}]", value[key]) for key in value)
+                structure = frozenset(value)
+                text, key = f"{{{', '.join(map(repr, value))}}}", _key("dict", structure, parts)
+                return Node(path, Kind.DICT, text, key, structure=structure, children=parts)
+            case _:
+                return _value(path, value, ("value", type(value), _hashable(value)))
+
+
+def _is_extension(type_: Any) -> bool:
+    made = getattr(type_, "value_type", None)
+    return isinstance(made, type) and issubclass(made, tf.experimental.ExtensionType)
+
+
+def _hashable(thing: Any) -> Hashable:
+    # Types of Keras and of extensions may not be hashable; their text then stands for them.
     try:
-        return _known_node(path, type_)
-    except Exception:  # a class with a type of its own must not break the user's call
-        name = type(type_).__name__
-        return Node(path, Kind.OTHER, name, (name, id(type_)), frame=name)
+        hash(thing)
+    except TypeError:
+        return repr(thing)
+    hashable: Hashable = thing
+    return hashable
 
 
-def _known_node(path: str, type_: Any) -> Node:
-    match type_:
-        case tf.TensorSpec():
-            return _tensor(path, Kind.TENSOR, type_, type_)
-        case internals.VariableSpec():
-            return _tensor(path, Kind.VARIABLE, type_, type_)
-        case internals.default_types.Literal():
-            value = type_.value
-            if value is internals.default_types.NanMarker:
-                value = float("nan")
-            text, kind = _SHORT.repr(value), type(value).__name__
-            return Node(path, Kind.VALUE, text, ("value", type_), value_type=kind)
-        case internals.default_types.Weakref():
-            return _object(path, type_)
-        case internals.default_types.List():
-            return _sequence(path, Kind.LIST, type_.components_tuple.components)
-        case internals.default_types.Tuple():
-            return _sequence(path, Kind.TUPLE, type_.components)
-        case internals.default_types.NamedTuple():
-            return _record(path, type_.type_name, type_.attribute_names, type_.attributes)
-        case internals.default_types.Attrs():
-            inner = type_.named_attributes
-            return _record(path, inner.type_name, inner.attribute_names, inner.attributes)
-        case internals.default_types.Dict():
-            return _mapping(path, type_.mapping)
-        case internals.CustomNestTraceType():
-            parts = tuple(_node(f"{path}.{i}", part) for i, part in enumerate(type_.components))
-            name = type_.value_type.__name__
-            frame = (name, _SHORT.repr(type_.metadata), len(parts))
-            return Node(
-                path, Kind.RECORD, name, _key("custom", frame, parts), frame=frame, children=parts
+def _literal(path: str, type_: Any) -> Node:
+    value = float("nan") if type_.value is internals.default_types.NanMarker else type_.value
+    return _value(path, value, ("value", type_))
+
+
+def _value(path: str, value: Any, key: Hashable) -> Node:
+    kind = Kind.NONE if value is None else Kind.VALUE
+    name = type(value).__name__
+    text = _SHORT.repr(value)
+    return Node(path, kind, text, key, dtype=_dtype_for(value), value_type=name)
+
+
+def _dtype_for(value: Any) -> str | None:
+    """Name the dtype of a tensor that holds a Python number; None where there is none."""
+    match value:
+        case bool():
+            return "bool"
+        case int():
+            bits = next(
+                (bits for bits in (32, 64) if -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)), 0
             )
+            return f"int{bits}" if bits else None
+        case float():
+            return "float32"
+        case complex():
+            return "complex64"
         case _:
-            return _other(path, type_)
-
-
-def shape_text(shape: Any) -> str:
-    """Write a shape as ``[2, None]``, or say that its rank is not known."""
-    return " of unknown rank" if shape is None else str(list(shape))
+            return None
 
 
 def _static_shape(type_: Any) -> tuple[int | None, ...] | None:
@@ -205,60 +259,34 @@ def _dtype(type_: Any) -> str | None:
     return dtype.name if isinstance(dtype, tf.DType) else None
 
 
-def _tensor(path: str, kind: Kind, type_: Any, key: Hashable) -> Node:
+def _tensor(path: str, type_: Any) -> Node:
     shape, dtype = _static_shape(type_), _dtype(type_)
     text = f"{dtype}{shape_text(shape)}"
-    if kind is Kind.VARIABLE:
-        text = f"variable {text}"
-    return Node(path, kind, text, (kind, key), shape=shape, dtype=dtype)
-
-
-def _other(path: str, type_: Any) -> Node:
-    name = type(type_).__name__.removesuffix("Spec")
-    shape, dtype = _static_shape(type_), _dtype(type_)
-    text = name if dtype is None else f"{name} {dtype}{shape_text(shape)}"
-    # Types of Keras and of extensions may not be hashable; their text then stands for them.
-    key: Hashable = type_
-    try:
-        hash(type_)
-    except TypeError:
-        key = repr(type_)
-    return Node(path, Kind.OTHER, text, (name, key), shape=shape, dtype=dtype, frame=name)
-
-
-def _sequence(path: str, kind: Kind, components: Iterable[Any]) -> Node:
-    parts = tuple(_node(f"{path}[{i}]", part) for i, part in enumerate(components))
-    inside = ", ".join(part.text for part in parts) if len(parts) <= 3 else f"{len(parts)} parts"
-    text = f"[{inside}]" if kind is Kind.LIST else f"({inside})"
-    frame = len(parts)
-    return Node(path, kind, text, _key(kind, frame, parts), frame=frame, children=parts)
-
-
-def _record(path: str, name: str, names: Iterable[str], attributes: Any) -> Node:
-    names = tuple(names)
-    parts = tuple(
-        _node(f"{path}.{attribute}", part)
-        for attribute, part in zip(names, attributes.components, strict=True)
-    )
-    frame = (name, names)
-    key = _key("record", frame, parts)
-    return Node(path, Kind.RECORD, name, key, frame=frame, children=parts)
-
-
-def _mapping(path: str, mapping: Any) -> Node:
-    # The order in which a dict was filled is not part of TensorFlow's key.
-    keys = tuple(sorted(mapping, key=lambda key: (type(key).__name__, repr(key))))
-    parts = tuple(_node(f"{path}[{key!r}]", mapping[key]) for key in keys)
-    text = "{" + ", ".join(map(repr, keys[:4])) + (", …" if len(keys) > 4 else "") + "}"
-    frame = frozenset(keys)
-    return Node(path, Kind.DICT, text, _key("dict", frame, parts), frame=frame, children=parts)
+    return Node(path, Kind.TENSOR, text, (Kind.TENSOR, type_), shape=shape, dtype=dtype)
 
 
 def _object(path: str, type_: Any) -> Node:
     ref = internals.weak_key(type_)
     value = ref() if isinstance(ref, weakref.ref) else None
-    text, maker = describe_object(value)
-    return Node(path, Kind.OBJECT, text, ("object", ObjectKey(ref, hash(type_))), maker=maker)
+    key = ("object", ObjectKey(ref, hash(type_)))
+    if isinstance(value, _VALUES):
+        text = str(value) if isinstance(value, enum.Enum) else repr(value)
+        return Node(path, Kind.VALUE, text, key, value_type=type(value).__name__)
+    text, origin = describe_object(value)
+    return Node(
+        path,
+        Kind.OBJECT,
+        text,
+        key,
+        origin=origin,
+        by_equality=origin is None and _defines_equality(type(value)),
+        value_type=type(value).__name__,
+    )
+
+
+def _defines_equality(cls: type) -> bool:
+    defined = next(vars(base)["__eq__"] for base in cls.__mro__ if "__eq__" in vars(base))
+    return defined is not vars(object)["__eq__"]
 
 
 #: Classes whose instances are values: their own text says more than their class.
@@ -271,25 +299,32 @@ def describe_object(value: Any) -> tuple[str, Hashable]:
     Returns
     -------
     (str, hashable)
-        The name, and what made the object: two lambdas from one line share it.  None for an
-        object that is gone.
+        The name, and for functions what they were made from: two that share it can stand for each
+        other.  None for other objects, of which that cannot be told.
     """
     if value is None:
         return "an object that is gone", None
-    if isinstance(value, _VALUES):
-        text = str(value) if isinstance(value, enum.Enum) else repr(value)
-        return text, type(value).__qualname__
     if isinstance(value, functools.partial):
-        text, maker = describe_object(value.func)
-        return f"partial of {text}", ("partial", maker)
+        text, origin = describe_object(value.func)
+        given = (*map(id, value.args), *((k, id(v)) for k, v in value.keywords.items()))
+        return f"partial of {text}", ("partial", origin or id(value.func), given)
     if inspect.ismethod(value):
         name = f"{type(value.__self__).__name__}.{value.__func__.__name__}"
-        return f"bound method {name}", ("method", name)
+        return f"bound method {name}", ("method", name, id(value.__self__))
     if inspect.isclass(value):
-        return f"class {value.__name__}", ("class", value.__qualname__)
+        return f"class {value.__name__}", None
     code = getattr(value, "__code__", None)
     if code is not None:
         place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
-        made = (code.co_filename, code.co_firstlineno, code.co_name)
+        made = (code.co_filename, code.co_firstlineno, code.co_name, _given(value))
         return f"{value.__name__} ({place})", made
-    return f"{type(value).__name__} object", type(value).__qualname__
+    return f"{type(value).__name__} object", None
+
+
+def _given(function: Any) -> tuple[int, ...]:
+    """Give the identities of what a function took from outside when it was made."""
+    found = list(getattr(function, "__defaults__", None) or ())
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # not filled yet
+            found.append(cell.cell_contents)
+    return tuple(map(id, found))

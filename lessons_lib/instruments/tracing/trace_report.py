@@ -19,8 +19,8 @@ from typing import Any
 from lessons_lib.common.results import Result
 from lessons_lib.common.runtime import require_home_process
 from lessons_lib.common.source import Line
-from lessons_lib.common.units import format_bytes
-from lessons_lib.instruments.tracing.advice import advise_function, advise_trace
+from lessons_lib.common.units import counted, format_bytes
+from lessons_lib.instruments.tracing.advice import Owner, advise_function, advise_trace
 from lessons_lib.instruments.tracing.graph_contents import (
     Capture,
     Constant,
@@ -184,7 +184,7 @@ def headline(report: TraceReport) -> str:
     """Say in a few words how many traces there are, how large, and what most were made for."""
     count = len(report.traces)
     new = "new " if report.earlier else ""
-    text = f"{count} {new}trace{'s' if count != 1 else ''}, {format_bytes(report.graph_bytes)}"
+    text = f"{counted(count, f'{new}trace')}, {format_bytes(report.graph_bytes)}"
     text += " of graph" if count == 1 else " of graphs"
     later = Counter(argument_of(trace) for trace in report.traces if trace.reason.differences)
     if later:
@@ -205,16 +205,17 @@ def make_trace(
     reason: Reason,
     contents: Contents,
     seen: Sighting | None,
-    *,
-    library: bool,
+    earlier: Sequence[Key],
+    owner: Owner,
 ) -> Trace:
-    """Put an entry together; `library` says that the function is not the user's own."""
+    """Put an entry together; `earlier` are the keys of the traces before it."""
+    nearest = () if reason.nearest is None else (earlier[reason.nearest - 1].signature,)
     return Trace(
         number=number,
         signature=key.signature.text,
         reason=reason,
         contents=contents,
-        advice=advise_trace(reason, contents, library=library),
+        advice=advise_trace(reason, contents, (*nearest, key.signature), owner),
         line=None if seen is None else seen.line,
         trace_seconds=None if seen is None else seen.trace_seconds,
         first_call_seconds=None if seen is None else seen.first_call_seconds,
@@ -248,7 +249,6 @@ def trace_report(fn: Any) -> TraceReport:
     require_home_process()
     target = resolve(fn)
     names = {} if target.function is None else outside_names(target.function.python_function)
-    library = target.line is None and target.function is not None
     keys: list[Key] = []
     traces: list[Trace] = []
     for concrete, surroundings in target.traces:
@@ -258,24 +258,24 @@ def trace_report(fn: Any) -> TraceReport:
             key = Key(seen.key.signature, surroundings)
         contents = contents_of(concrete.graph, names)
         reason, number = reason_for(key, keys), len(traces) + 1
-        traces.append(make_trace(number, key, reason, contents, seen, library=library))
+        traces.append(make_trace(number, key, reason, contents, seen, keys, target.owner))
         keys.append(key)
     return TraceReport(
         name=target.name,
         line=target.line,
         traces=tuple(traces),
-        advice=advise(traces, keys, library=library),
+        advice=advise(traces, keys, target.owner),
         notes=target.notes,
     )
 
 
-def advise(traces: Sequence[Trace], keys: Sequence[Key], *, library: bool) -> str:
+def advise(traces: Sequence[Trace], keys: Sequence[Key], owner: Owner) -> str:
     """Give the one sentence for a function; `keys` may hold those of earlier traces as well."""
     return advise_function(
         [trace.reason for trace in traces],
         [trace.contents for trace in traces],
         [key.signature for key in keys],
-        library=library,
+        owner,
     )
 
 

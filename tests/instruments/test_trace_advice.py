@@ -1,0 +1,368 @@
+"""Advice on traces, tested by doing what it says: fewer traces, as promised, and equal results.
+
+Beside each mistake stands its twin, of which nothing may be said.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lessons_lib.common.runtime import tf
+from lessons_lib.instruments.equality import first_difference, snapshot
+from lessons_lib.instruments.tracing import trace_report, watch_retracing
+from lessons_lib.instruments.tracing.reasons import Detail, TraceCause
+from lessons_lib.instruments.tracing.resolve import RUN_EAGERLY
+
+Body = Callable[..., Any]
+
+
+def total(x: Any) -> Any:
+    return tf.reduce_sum(x)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """TensorFlow warns of retracing, which is what these tests do on purpose."""
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel("ERROR")
+    yield
+    logger.setLevel(level)
+
+
+class Pair(tf.experimental.ExtensionType):
+    values: tf.Tensor
+    scale: int
+
+
+class Tensors(tf.experimental.ExtensionType):
+    values: tf.Tensor
+    scale: tf.Tensor
+
+
+class Mode(enum.Enum):
+    SUM = 1
+    MEAN = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    factor: float
+
+
+class Polygone:
+    """Lives, whatever its name says."""
+
+
+def traced(body: Body, calls: list[tuple[Any, ...]], **options: Any) -> tuple[Any, list[Any]]:
+    """Call a new tf.function as often as there are arguments; give it and copied results."""
+    fn = tf.function(body, **options)
+    return fn, [snapshot(fn(*arguments)) for arguments in calls]
+
+
+def advice_of(body: Body, calls: list[tuple[Any, ...]], traces: int) -> tuple[str, list[Any]]:
+    fn, results = traced(body, calls)
+    assert fn.experimental_get_tracing_count() == traces
+    report = trace_report(fn)
+    assert len(report.traces) == traces
+    # The last trace's own sentence tells the same cause.
+    assert bool(report.traces[-1].advice) is bool(report.advice)
+    return report.advice, results
+
+
+def followed(
+    body: Body, calls: list[tuple[Any, ...]], results: list[Any], promised: int, **options: Any
+) -> None:
+    """Do what was advised: so many traces remain, and the results are equal."""
+    fn, again = traced(body, calls, **options)
+    assert fn.experimental_get_tracing_count() == promised
+    assert first_difference(results, again) is None
+
+
+def test_input_signature_is_one_that_can_be_copied() -> None:
+    def body(x: Any, k: Any) -> Any:
+        return tf.reduce_sum(x) * k
+
+    calls = [(tf.ones([n, 3]), tf.constant(2.0)) for n in (2, 3, 4)]
+    advice, results = advice_of(body, calls, 3)
+    written = re.search(r"input_signature=(\[.*\]), or", advice)
+    assert written is not None
+    followed(body, calls, results, 1, input_signature=eval(written[1]))
+    followed(body, calls, results, 2, reduce_retracing=True)
+
+
+SIZES: dict[str, tuple[Body, Callable[[int], Any]]] = {
+    "rows": (total, lambda n: tf.ones([n, 2])),
+    "ranks": (total, lambda n: tf.ones([1] * n)),
+    "ragged": (total, lambda n: tf.ragged.constant([[1.0]] * n)),
+    "sparse": (lambda x: tf.sparse.reduce_sum(x), lambda n: tf.sparse.from_dense(tf.ones([n]))),
+    "extension type": (lambda m: m.values * 2, lambda n: Pair(tf.ones([n]), 1)),
+    "iterator": (lambda it: next(it), lambda n: iter(tf.data.Dataset.from_tensors(tf.ones([n])))),
+    "in a dict": (lambda d: d["a"] * 2, lambda n: {"a": tf.ones([n]), "b": 3}),
+    "variable": (lambda v: v * 2, lambda n: tf.Variable(tf.ones([n]))),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_shapes_of_all_kinds_can_be_relaxed(name: str) -> None:
+    body, make = SIZES[name]
+    advice, results = advice_of(body, [(make(n),) for n in (2, 3, 4, 5)], 4)
+    assert "reduce_retracing=True" in advice
+    assert "nothing need be done" not in advice
+    followed(body, [(make(n),) for n in (2, 3, 4, 5)], results, 2, reduce_retracing=True)
+
+
+def test_sizes_that_are_not_known_are_not_called_relaxed() -> None:
+    fn = tf.function(total)
+    for columns in (3, 4, 5):
+        data = tf.data.Dataset.from_tensor_slices(tf.ones([4, columns])).batch(2)
+        list(data.map(lambda x: fn(x)))  # [None, columns]
+    report = trace_report(fn)
+    assert [t.reason.differences[0].detail for t in report.traces[1:]] == [Detail.NONE] * 2
+    assert "[tf.TensorSpec([None, None], tf.float32)]" in report.advice
+
+
+def test_a_relaxed_shape_needs_nothing() -> None:
+    fn, _ = traced(total, [(tf.ones([n, 3]),) for n in (2, 3, 4)], reduce_retracing=True)
+    report = trace_report(fn)
+    assert report.traces[1].reason.differences[0].detail is Detail.RELAXED
+    assert "nothing need be done" in report.advice
+    fn(tf.ones([2, 5]))
+    assert trace_report(fn).traces[2].reason.differences[0].detail is Detail.RELAXED
+
+
+def scaled(x: Any, k: Any) -> Any:
+    return x * tf.cast(k, x.dtype)
+
+
+NUMBERS: dict[str, tuple[Any, list[Any], str]] = {
+    "small": (tf.ones([2]), [1, 2, 3], "tf.int32"),
+    "beyond 31 bits": (tf.ones([2], tf.int64), [3, 2**31, 2**40 + 7], "tf.int64"),
+    "negative, at the edge": (tf.ones([2], tf.int64), [-(2**31), -5], "tf.int32"),
+    "fractions": (tf.ones([2]), [0.1, 0.2], "tf.float32"),
+    "fractions of 64 bits": (tf.ones([2], tf.float64), [0.1, 0.2], "tf.float64"),
+    "both": (tf.ones([2]), [1, 0.5], "tf.float32"),
+    "complex": (tf.ones([2], tf.complex64), [1j, 2j], "tf.complex64"),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_can_be_passed_as_the_tensors_that_are_named(name: str) -> None:
+    x, values, dtype = NUMBERS[name]
+    advice, results = advice_of(scaled, [(x, k) for k in values], len(values))
+    written = re.search(r"tf\.constant\(k, (tf\.\w+)\)", advice)
+    assert written is not None
+    assert written[1] == dtype
+    calls = [(x, eval(written[0], {"tf": tf, "k": k})) for k in values]
+    followed(scaled, calls, results, 1)
+
+
+FEW: dict[str, tuple[list[Any], str]] = {
+    "text": (["mean", "sum", "none"], "(str)"),
+    "text and a number": (["mean", "sum", 0.5], "(str, float)"),
+    "enum members": (list(Mode), "(Mode)"),
+    "dtypes": ([tf.float32, tf.float64], "(DType)"),
+    "shapes": ([tf.TensorShape([2]), tf.TensorShape([3])], "(TensorShape)"),
+    "more than 64 bits": ([2**64, 2**65], "(int)"),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_values_that_no_tensor_holds_make_a_trace_each(name: str) -> None:
+    values, kinds = FEW[name]
+    advice, _ = advice_of(
+        lambda x, k: x, [(tf.ones([2]), k) for k in [*values, *values]], len(values)
+    )
+    assert kinds in advice
+    assert "keep its values few" in advice
+    assert "anew" not in advice
+    assert "tensor" not in advice
+
+
+def test_a_field_of_an_extension_type_is_declared_as_a_tensor() -> None:
+    def body(m: Any) -> Any:
+        return m.values * tf.cast(m.scale, tf.float32)
+
+    advice, results = advice_of(body, [(Pair(tf.ones([2]), n),) for n in (1, 2, 3)], 3)
+    assert "m.scale (int)" in advice
+    assert "declare it as a tf.Tensor in Pair" in advice
+    calls = [(Tensors(tf.ones([2]), tf.constant(n)),) for n in (1, 2, 3)]
+    followed(body, calls, results, 1)
+
+
+def test_iterators_are_told_apart_by_what_they_give() -> None:
+    def reason(one: Any, other: Any) -> str:
+        fn, _ = traced(lambda it: 0, [(iter(one),), (iter(other),)])
+        return str(trace_report(fn).traces[1].reason)
+
+    numbers = tf.data.Dataset.range(3)
+    assert reason(numbers, numbers.batch(2)) == "next(it): shape [] → [None]"
+    pairs = tf.data.Dataset.zip((numbers, numbers))
+    assert reason(numbers, pairs) == "next(it): structure tensor int64[] → tuple of 2"
+    fn, _ = traced(lambda it: 0, [(iter(numbers),), (iter(numbers.take(1)),)])
+    assert fn.experimental_get_tracing_count() == 1
+
+
+def test_the_same_variable_twice() -> None:
+    one, two, fixed = tf.Variable(1.0), tf.Variable(2.0), tf.Variable(3.0, trainable=False)
+    fn, _ = traced(lambda a, b: a + b, [(one, two), (one, one)])
+    (found,) = trace_report(fn).traces[1].reason.differences
+    assert found.detail is Detail.SAME_VARIABLE
+    assert (found.before, found.now) == (
+        "a variable of its own",
+        "the variable that is also a",
+    )
+    fn, _ = traced(lambda a, b: a + b, [(one, two), (one, fixed)])
+    (found,) = trace_report(fn).traces[1].reason.differences
+    assert found.detail is Detail.TRAINABLE
+    assert found.before != found.now
+    fn, _ = traced(lambda a, b: a + b, [(one, two), (two, one)])
+    assert len(trace_report(fn).traces) == 1
+
+
+def test_none_in_some_calls_becomes_a_tensor_in_all() -> None:
+    def body(x: Any, mask: Any = None) -> Any:
+        return x if mask is None else x * mask
+
+    x, ones = tf.ones([2]), tf.ones([2])
+    advice, results = advice_of(body, [(x, None), (x, ones)], 2)
+    assert "stack" not in advice
+    assert "in every call" in advice
+    followed(body, [(x, ones), (x, ones)], results, 1)
+
+
+def test_lists_of_several_lengths_become_a_stacked_tensor() -> None:
+    calls = [([tf.ones([3])] * n,) for n in (2, 3, 4)]
+    advice, results = advice_of(lambda parts: tf.add_n(parts), calls, 3)
+    assert "one stacked tensor to a tf.function with reduce_retracing=True" in advice
+
+    def stacked(x: Any) -> Any:
+        return tf.reduce_sum(x, axis=0)
+
+    followed(stacked, [(tf.stack(parts),) for (parts,) in calls], results, 2, reduce_retracing=True)
+
+
+def test_dtypes_are_converted_to_one_that_holds_all() -> None:
+    calls = [(tf.constant([n], dtype),) for n, dtype in ((2**20 + 1, tf.int32), (1.5, tf.float32))]
+    advice, results = advice_of(lambda x: x * 2, calls, 2)
+    assert "such as float64" in advice
+    again = [(tf.cast(x, tf.float64),) for (x,) in calls]
+    fn, wide = traced(lambda x: x * 2, again)
+    assert fn.experimental_get_tracing_count() == 1
+    assert [shot.values.tolist() for shot in wide] == [shot.values.tolist() for shot in results]
+
+
+# --- objects --------------------------------------------------------------------------------------
+
+
+def test_a_function_made_anew_is_made_once() -> None:
+    def body(x: Any, action: Any) -> Any:
+        return action(x)
+
+    x = tf.ones([2])
+    kept = [lambda x: x + 1 for _ in range(3)]
+    advice, results = advice_of(body, [(x, action) for action in kept], 3)
+    assert "made anew" in advice
+    followed(body, [(x, kept[0])] * 3, results, 1)
+
+
+def test_functions_that_were_made_for_other_values_are_not_made_anew() -> None:
+    def plus(n: int) -> Any:
+        return lambda x: x + n
+
+    kept = [plus(1), plus(2)]
+    advice, _ = advice_of(lambda x, f: f(x), [(tf.ones([2]), f) for f in kept] * 2, 2)
+    assert "anew" not in advice
+    assert "pass the same ones again" in advice
+
+
+@pytest.mark.parametrize("cls", [Polygone, tf.Module])
+def test_long_lived_objects_are_not_made_anew(cls: Any) -> None:
+    one, two = cls(), cls()
+    fn, _ = traced(lambda x, o: x, [(tf.ones([2]), o) for o in (one, two, one, two)])
+    report = trace_report(fn)
+    assert len(report.traces) == 2
+    assert report.traces[1].reason.differences[0].detail is Detail.NONE
+    assert "anew" not in report.advice
+    assert "gone" not in report.advice
+    del one, two
+
+
+def test_an_object_that_died_is_kept() -> None:
+    def body(x: Any, o: Any) -> Any:
+        return x
+
+    fn = tf.function(body)
+    with watch_retracing() as watch:
+        results = [snapshot(fn(tf.ones([2]), Polygone())) for _ in range(3)]
+    assert fn.experimental_get_tracing_count() == 3
+    for report in (watch.reports[0], trace_report(fn)):
+        assert "keep it" in report.advice
+        assert report.traces[-1].reason.differences[0].detail is Detail.GONE
+    kept = Polygone()
+    followed(body, [(tf.ones([2]), kept)] * 3, results, 1)
+
+
+def test_objects_with_equality_share_traces() -> None:
+    def body(x: Any, config: Any) -> Any:
+        return x * config.factor
+
+    x, configs = tf.ones([2]), [Config(2.0), Config(3.0), Config(2.0)]
+    advice, results = advice_of(body, [(x, config) for config in configs], 2)
+    assert "compared by ==, which Config defines" in advice
+    # Equal ones, as advised, and a tensor in place of what varies.
+    assert traced(body, [(x, configs[0]), (x, configs[2])])[0].experimental_get_tracing_count() == 1
+    factors = [(x, tf.constant(config.factor)) for config in configs]
+    followed(lambda x, factor: x * factor, factors, results, 1)
+
+
+# --- where there is nothing to trace --------------------------------------------------------------
+
+
+def test_a_loaded_function_keeps_its_name_and_its_traces(tmp_path: Any) -> None:
+    def mine(x: Any) -> Any:
+        return x * 2
+
+    module = tf.Module()
+    module.mine = tf.function(mine)
+    for size in (2, 3):
+        module.mine(tf.ones([size]))
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    with watch_retracing() as watch:
+        loaded.mine(tf.ones([2]))
+    assert (watch.new_traces, watch.reports) == (0, ())
+    assert "1 call of functions that were loaded" in watch.notes[0]
+    report = trace_report(loaded.mine)
+    assert report.name == "mine"
+    assert [trace.signature for trace in report.traces] == ["x: float32[2]", "x: float32[3]"]
+    assert "before it is saved" in report.advice
+    assert "library" not in report.advice
+    # As advised: a signature before it is saved.
+    module.mine = tf.function(mine, input_signature=[tf.TensorSpec([None])])
+    tf.saved_model.save(module, str(tmp_path / "fixed"))
+    fixed = tf.saved_model.load(str(tmp_path / "fixed"))
+    assert fixed.mine(tf.ones([3])).shape == [3]
+    assert len(trace_report(fixed.mine).traces) == 1
+    assert trace_report(fixed.mine).advice == ""
+
+
+def test_a_watch_says_why_there_are_no_traces_when_functions_run_eagerly() -> None:
+    fn = tf.function(lambda x: x + 1)
+    tf.config.run_functions_eagerly(True)
+    try:
+        with watch_retracing() as watch:
+            fn(tf.ones([2]))
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert (watch.new_traces, watch.notes) == (0, (RUN_EAGERLY,))
+    with watch_retracing() as watch:
+        fn(tf.ones([2]))
+    assert (watch.new_traces, watch.notes) == (1, ())
+    assert watch.rows[0].trace.cause is TraceCause.FIRST
