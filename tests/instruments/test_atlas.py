@@ -9,10 +9,10 @@ import pytest
 import lessons_lib as ll
 from lessons_lib.instruments.operations import atlas as atlas_module
 from lessons_lib.instruments.operations.atlas import OpAtlas, op_atlas
-from lessons_lib.instruments.operations.catalogue import Entry, operations
-from lessons_lib.instruments.operations.inputs import MAKERS, VARIABLE, Kit
+from lessons_lib.instruments.operations.catalogue import OPERATIONS, Entry
+from lessons_lib.instruments.operations.inputs import MAKERS, VARIABLE, Inputs
 from lessons_lib.instruments.operations.layers import GROUP, layers
-from lessons_lib.instruments.operations.op_memory import OpCost, Verdict
+from lessons_lib.instruments.operations.op_memory import OpCost, Verdict, op_memory
 from lessons_lib.plots.operations import cell_texts, colour_of, describe_atlas
 from lessons_lib.plots.theme import get_alt
 
@@ -26,7 +26,7 @@ def atlas() -> OpAtlas:
 
 
 def test_groups_are_those_that_people_ask_for() -> None:
-    groups = list(dict.fromkeys(entry.group for entry in [*operations(), *layers()]))
+    groups = list(dict.fromkeys(entry.group for entry in [*OPERATIONS, *layers()]))
     assert groups == [
         "creation", "element-wise", "reduction", "linear algebra", "shape", "indexing", "variables",
         "tf.nn", "convolution", "random", "strings, ragged, sparse", GROUP,
@@ -34,7 +34,7 @@ def test_groups_are_those_that_people_ask_for() -> None:
 
 
 def test_every_entry_has_a_name_of_its_own_and_inputs_that_exist() -> None:
-    entries = [*operations(), *layers()]
+    entries = [*OPERATIONS, *layers()]
     assert len(entries) > 150
     assert len({entry.name for entry in entries}) == len(entries)
     assert {name for entry in entries for name in entry.inputs} <= {*MAKERS, VARIABLE}
@@ -42,18 +42,45 @@ def test_every_entry_has_a_name_of_its_own_and_inputs_that_exist() -> None:
 
 
 def test_main_input_is_a_mebibyte_with_aligned_rows() -> None:
-    kit = Kit()
-    assert kit["x"].shape.num_elements() * 4 == S
-    assert kit["x"].shape[1] * 4 % 64 == 0
-    assert kit["odd"].shape[1] * 4 % 64 != 0
-    assert kit["x"] is kit["x"]
-    assert kit[VARIABLE] is not kit[VARIABLE]
+    made = Inputs()
+    assert made["x"].shape.num_elements() * 4 == S
+    assert made["x"].shape[1] * 4 % 64 == 0
+    assert made["odd"].shape[1] * 4 % 64 != 0
+    assert made["x"] is made["x"]
+    assert made[VARIABLE] is not made[VARIABLE]
 
 
 def test_alignment_decides_whether_a_row_is_shared(atlas: OpAtlas) -> None:
     aligned, other = atlas["x[3] (aligned rows)"], atlas["x[3] (unaligned rows)"]
     assert (aligned.eager.verdict, aligned.eager.kept_bytes) == (Verdict.SHARES, S)
     assert (other.eager.verdict, other.eager.kept_bytes) == (Verdict.OUTPUT, 301 * 4)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x[:n] of a vector (aligned)",
+        "x[n:] of a vector (aligned)",
+        "tf.slice of rows (aligned)",
+        "x[:256] (aligned)",
+    ],
+)
+def test_alignment_decides_whether_a_slice_is_shared(atlas: OpAtlas, name: str) -> None:
+    # The entry that follows is the same operation off the boundary.
+    names = [row.name for row in atlas]
+    other = atlas[names[names.index(name) + 1]]
+    for mode in ("eager", "graph"):
+        assert atlas[name].modes[mode].verdict is Verdict.SHARES
+        assert other.modes[mode].verdict is Verdict.OUTPUT
+        assert other.modes[mode].kept_bytes < S
+
+
+@pytest.mark.parametrize("n", [16, 160, 1024, 4096 + 16, 15, 161, 1000, 4096 + 8])
+def test_slices_of_one_dimension_share_in_steps_of_64_bytes(n: int) -> None:
+    vector = tf.random.stateless_uniform([8192], [1, 2])
+    cost = op_memory(lambda x: x[:n], vector).eager
+    assert cost.shares is (n * 4 % 64 == 0)
+    assert cost.kept_bytes == (8192 * 4 if cost.shares else n * 4)
 
 
 def test_variable_that_was_gathered_from_is_copied_when_read(atlas: OpAtlas) -> None:
@@ -104,7 +131,7 @@ def test_operation_that_fails_is_left_out_and_said_to_be(monkeypatch: pytest.Mon
         raise NotImplementedError("not in this build\nmore")
 
     entries = [Entry("a", "fails", missing, ()), Entry("a", "works", lambda: tf.ones([2]), ())]
-    monkeypatch.setattr(atlas_module, "operations", lambda: entries)
+    monkeypatch.setattr(atlas_module, "OPERATIONS", entries)
     monkeypatch.setattr(atlas_module, "layers", list)
     found = op_atlas(progress=False)
     assert [row.name for row in found] == ["works"]
@@ -115,7 +142,7 @@ def test_progress_bar_is_silent_where_nobody_looks(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     entries = [Entry("a", "one", lambda: tf.ones([2]), ())]
-    monkeypatch.setattr(atlas_module, "operations", lambda: entries)
+    monkeypatch.setattr(atlas_module, "OPERATIONS", entries)
     monkeypatch.setattr(atlas_module, "layers", list)
     assert len(op_atlas()) == 1
     out, err = capfd.readouterr()
@@ -167,8 +194,8 @@ def test_table_has_a_row_for_every_operation(atlas: OpAtlas) -> None:
 
 
 def test_layers_are_measured_as_they_are_called() -> None:
-    kit = Kit()
+    made = Inputs()
     entry = next(entry for entry in layers() if entry.name == "Dropout")
-    layer, inputs = entry.prepare(kit)
+    layer, inputs = entry.prepare(made)
     assert isinstance(layer, tf.keras.layers.Dropout)
     assert layer(*inputs).shape == [512, 512]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import lessons_lib as ll
-from lessons_lib.instruments.operations.op_memory import OpMemory, Verdict, op_memory
-from lessons_lib.instruments.operations.sections import Phases
+from lessons_lib.instruments.operations.op_memory import OpCost, OpMemory, Verdict, op_memory
+from lessons_lib.instruments.operations.sections import RecordedSections
 from lessons_lib.plots.operations import describe_op
 from lessons_lib.plots.theme import get_alt
 
@@ -111,6 +111,40 @@ def test_variables_share_what_they_are_given_until_they_must_not(x: Any) -> None
     assert read.input_bytes == S
 
 
+@pytest.mark.parametrize("read", ["read_value", "value"])
+def test_value_that_is_read_keeps_the_variables_buffer(x: Any, read: str) -> None:
+    cost = op_memory(lambda v: getattr(v, read)(), tf.Variable(x + 1.0)).eager
+    assert (cost.verdict, cost.output_bytes, cost.kept_bytes) == (Verdict.SHARES, 0, S)
+    # The twins: what is computed from it keeps its own, and what is assigned is counted once.
+    assert op_memory(lambda v: v.read_value() + 1.0, tf.Variable(x)).eager.kept_bytes == S
+    assigned = op_memory(lambda v, x: v.assign(x), tf.Variable(x + 1.0), x)
+    assert [cost.kept_bytes for cost in assigned.modes.values()] == [S, S]
+
+
+def test_tensor_that_is_given_twice_is_one_input(x: Any) -> None:
+    twice = op_memory(tf.add, x, x)
+    assert twice.input_bytes == S
+    assert op_memory(tf.add, x, tf.identity(x)).input_bytes == S
+    assert op_memory(tf.add_n, [x, x, x]).input_bytes == S
+    assert op_memory(tf.add, x, x + 1.0).input_bytes == 2 * S
+
+
+def test_strings_have_bytes() -> None:
+    words = tf.fill([1000], "word")  # a handle of 24 bytes each, which holds so short a text
+    found = op_memory(tf.identity, words)
+    assert (found.input_bytes, found.eager.kept_bytes) == (24_000, 24_000)
+    assert op_memory(tf.strings.upper, words).eager.output_bytes == 24_000
+    assert op_memory(tf.strings.length, words).eager.output_bytes == 4000
+
+
+def test_peak_of_a_graph_is_the_highest_of_its_runs() -> None:
+    assert op_memory(tf.tanh, tf.ones([16])).modes["graph"].peak_range == (64, 64)
+    varies = OpCost(Verdict.MORE, False, False, S, S, S, 2 * S, lowest_peak_bytes=S)
+    shown = OpMemory("op", S, varies, None)
+    assert "(peak ≈ 1 to 2 MiB)" in repr(shown)
+    assert "≈ 0 B to 1 MiB" in shown._repr_html_()
+
+
 def test_xla_is_measured_on_request_only(x: Any) -> None:
     def three(x: Any) -> Any:
         return tf.sin(tf.sin(tf.sin(x)))
@@ -206,17 +240,17 @@ def test_result_shows_itself(x: Any) -> None:
     assert "temporaries 1 MiB (1,048,576 bytes)" in describe_op(found)
 
 
-def test_phases_are_cut_where_they_begin_and_end(x: Any) -> None:
-    with Phases() as phases:
-        with phases.phase("grows"):
+def test_sections_are_cut_where_they_begin_and_end(x: Any) -> None:
+    with RecordedSections() as sections:
+        with sections.section("grows"):
             y = tf.sin(x)
         z = tf.sin(x)
-        with phases.phase("shrinks"):
+        with sections.section("shrinks"):
             del y
-        with phases.phase("passes"):
+        with sections.section("passes"):
             tf.sin(tf.sin(x))
     del z
-    grows, shrinks, passes = (phases.results[n] for n in ("grows", "shrinks", "passes"))
+    grows, shrinks, passes = (sections.results[n] for n in ("grows", "shrinks", "passes"))
     assert (grows.peak_bytes, grows.kept_bytes, grows.by_op) == (S, S, {"Sin": S})
     assert (shrinks.peak_bytes, shrinks.kept_bytes, shrinks.by_op) == (0, -S, {})
     assert (passes.peak_bytes, passes.kept_bytes, passes.allocated_bytes) == (2 * S, 0, 2 * S)

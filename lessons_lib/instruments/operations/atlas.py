@@ -18,8 +18,8 @@ from typing import Any
 from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.runtime import require_home_process
 from lessons_lib.common.units import format_bytes
-from lessons_lib.instruments.operations.catalogue import Entry, operations
-from lessons_lib.instruments.operations.inputs import Kit
+from lessons_lib.instruments.operations.catalogue import OPERATIONS, Entry
+from lessons_lib.instruments.operations.inputs import Inputs
 from lessons_lib.instruments.operations.layers import layers
 from lessons_lib.instruments.operations.op_memory import OpMemory, Verdict, study
 
@@ -204,15 +204,15 @@ def op_atlas(
     >>> atlas.filter(group="indexing", verdict="shares its input")
     """
     require_home_process()
-    chosen = _chosen([*operations(), *layers()], groups)
-    kit = Kit()
+    chosen = _chosen([*OPERATIONS, *layers()], groups)
+    inputs = Inputs()
     rows: list[AtlasRow] = []
     notes: list[str] = []
     try:
         for entry in _with_progress(chosen) if progress else chosen:
-            function, inputs = entry.prepare(kit)
+            function, given = entry.prepare(inputs)
             try:
-                memory = study(function, tuple(inputs), xla=xla, label=entry.name)
+                memory = study(function, tuple(given), xla=xla, label=entry.name)
             except Exception as error:  # an operation may be missing in some build or version
                 first = (str(error).strip().splitlines() or [""])[0]
                 notes.append(f"{entry.name} was left out: {type(error).__name__}: {first}")

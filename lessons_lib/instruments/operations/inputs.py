@@ -54,7 +54,7 @@ MAKERS: Final[dict[str, Callable[[], Any]]] = {
 VARIABLE: Final = "v"
 
 
-class Kit:
+class Inputs:
     """Makes the inputs that are asked for, once."""
 
     def __init__(self) -> None:

@@ -9,25 +9,29 @@ Not seen: memory outside TensorFlow's allocator, and buffers that are no input a
 
 from __future__ import annotations
 
-import functools
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-import numpy as np
-
 from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.runtime import require_home_process, tf
-from lessons_lib.common.units import format_bytes
+from lessons_lib.common.units import byte_range, format_bytes
 from lessons_lib.instruments.measure import name_of
-from lessons_lib.instruments.operations.sections import Phases
+from lessons_lib.instruments.operations.sections import RecordedSections
+from lessons_lib.instruments.operations.trial import (
+    COPY,
+    Trial,
+    components,
+    nbytes,
+    sharing,
+    span,
+)
 from lessons_lib.instruments.tracing import unobserved
 
 #: Temporaries below this share of the largest input or output (axes, say) decide no verdict.
 _MATTERS: Final = 1 / 64
-_COPY: Final = "DeepCopy"
 _LONGEST: Final = 240  # characters of a note
 
 
@@ -60,10 +64,13 @@ class OpCost:
     kept_bytes : int
         What the output keeps alive once its inputs are dropped, shared buffers included.
     peak_bytes : int
-        Highest growth while the operation runs: output and temporaries.
+        Highest growth while the operation runs: output and temporaries.  Of a graph, whose
+        executor runs operations in varying order, the highest of three runs.
     constant_bytes : int
         What the first call left behind for later ones: a graph's folded constants, the weights of
         a layer.
+    lowest_peak_bytes : int or None
+        Lowest peak of these runs; None where there was one.
     """
 
     verdict: Verdict
@@ -74,6 +81,13 @@ class OpCost:
     kept_bytes: int
     peak_bytes: int
     constant_bytes: int = 0
+    lowest_peak_bytes: int | None = None
+
+    @property
+    def peak_range(self) -> tuple[int, int]:
+        """Lowest and highest peak of all runs."""
+        lowest = self.lowest_peak_bytes
+        return self.peak_bytes if lowest is None else lowest, self.peak_bytes
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,7 +122,7 @@ class OpMemory(Result):
 
     def __repr__(self) -> str:
         said = (
-            f"{mode} {cost.verdict} (peak {format_bytes(cost.peak_bytes)})"
+            f"{mode} {cost.verdict} (peak {byte_range(*cost.peak_range)})"
             for mode, cost in self.modes.items()
         )
         return f"<OpMemory {self.op}: {', '.join(said)}>"
@@ -123,7 +137,7 @@ def _(result: OpMemory) -> str:
             "yes" if cost.shares else "no",
             "yes" if cost.forwards else "no",
             format_bytes(cost.output_bytes),
-            format_bytes(cost.temporary_bytes),
+            byte_range(*(max(0, peak - cost.output_bytes) for peak in cost.peak_range)),
             format_bytes(cost.kept_bytes),
             format_bytes(cost.constant_bytes),
         )
@@ -192,143 +206,41 @@ def op_memory(op: Callable[..., Any], *inputs: Any, xla: bool = False, label: st
         gc.collect()  # graphs are in reference cycles, and hold their constants until then
 
 
-class _Trial:
-    """An operation with its inputs, ready to be run in any mode."""
-
-    def __init__(self, op: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
-        self.op = op
-        self.autograph = False
-        self._structure = inputs
-        self._given = [_prepared(value) for value in tf.nest.flatten(inputs)]
-        self._places = [i for i, v in enumerate(self._given) if _is_dynamic(v)]
-        self.tensors = [self._given[i] for i in self._places]
-        self.held = [*_components(self.tensors), *filter(_is_variable, self._given)]
-
-    def call(self, tensors: list[Any]) -> Any:
-        given = list(self._given)
-        for place, tensor in zip(self._places, tensors, strict=True):
-            given[place] = tensor
-        return self.op(*tf.nest.pack_sequence_as(self._structure, given))
-
-    def copies(self, tensors: list[Any]) -> list[Any]:
-        """Copy tensors, so that nobody else holds them."""
-        return [tf.nest.map_structure(_copied, t, expand_composites=True) for t in tensors]
-
-    def function(self, *, copying: bool, xla: bool = False) -> Callable[[list[Any]], Any]:
-        """Make a graph; one that copies its inputs itself if wanted."""
-        # A partial has no code object, by which TensorFlow would count traces and warn of many.
-        run = functools.partial(_run_in_graph, self.copies if copying else None, self.call)
-        return tf.function(run, autograph=self.autograph, jit_compile=True if xla else None)
-
-
-def _run_in_graph(
-    copies: Callable[[list[Any]], list[Any]] | None,
-    call: Callable[[list[Any]], Any],
-    tensors: list[Any],
-) -> Any:
-    return call(tensors if copies is None else copies(tensors))
-
-
-def _copied(tensor: Any) -> Any:
-    # Unlike tf.identity it really copies, and no optimiser removes it.
-    return tf.raw_ops.DeepCopy(x=tensor)
-
-
-def _prepared(value: Any) -> Any:
-    if isinstance(value, (np.ndarray, np.generic)):
-        return tf.constant(value)
-    if tf.is_tensor(value) and not tf.is_symbolic_tensor(value):
-        return value
-    if tf.is_tensor(value):
-        raise TypeError(
-            f"op_memory needs tensors with values, and {value!r} is symbolic: "
-            "call it outside of a tf.function, with eager tensors"
-        )
-    return value
-
-
-def _is_variable(value: Any) -> bool:
-    return isinstance(value, tf.Variable) or hasattr(value, "assign")
-
-
-def _is_dynamic(value: Any) -> bool:
-    return bool(tf.is_tensor(value)) and not _is_variable(value)
-
-
-def _components(values: Any) -> Iterator[Any]:
-    for value in tf.nest.flatten(values, expand_composites=True):
-        if tf.is_tensor(value) or _is_variable(value):
-            yield value
-
-
-def _span(value: Any) -> tuple[int, int]:
-    """Give the addresses between which a tensor lies; (0, 0) where they cannot be told."""
-    try:
-        if _is_variable(value):
-            tensor, again = tf.convert_to_tensor(value), tf.convert_to_tensor(value)
-        else:
-            tensor = again = value
-        view, second = np.asarray(tensor), np.asarray(again)
-    except (TypeError, ValueError, NotImplementedError, tf.errors.OpError):
-        return 0, 0
-    if view.flags.owndata or view.dtype.hasobject or not view.nbytes:
-        return 0, 0
-    # A variable that is copied whenever it is read does not show where it lies.
-    if view.ctypes.data != second.ctypes.data:
-        return 0, 0
-    return view.ctypes.data, view.ctypes.data + view.nbytes
-
-
-def _lies_in(outputs: Any, spans: list[tuple[int, int]]) -> bool | None:
-    """Tell whether an output begins in one of the inputs; None where no address is known."""
-    starts = [start for output in _components(outputs) if (start := _span(output)[0])]
-    known = [span for span in spans if span[0]]
-    if not starts or not known:
-        return None
-    return any(low <= start < high for start in starts for low, high in known)
-
-
-def _nbytes(value: Any) -> int:
-    try:
-        size = value.shape.num_elements() if hasattr(value.shape, "num_elements") else None
-        size = int(np.prod(tuple(value.shape))) if size is None else size
-        return int(size) * int(tf.as_dtype(value.dtype).size)
-    except (TypeError, ValueError):
-        return 0
-
-
 def _cost(
-    trial: _Trial, held_call: Callable[[], Any], fresh_call: Callable[[], Any], *, repeats: int
+    trial: Trial, held_call: Callable[[], Any], fresh_call: Callable[[], Any], *, repeats: int
 ) -> OpCost:
     """Measure one mode: calls on inputs that are held, and calls on copies that nobody holds."""
-    spans: list[bool | None] = []
+    shared: list[list[int] | None] = []
     output_sizes = [1]
     names = [f"held {turn}" for turn in range(repeats)]
-    with Phases() as phases:
-        with phases.phase("first"):
+    with RecordedSections() as sections:
+        with sections.section("first"):
             held_call()  # traces, and makes what later calls find; its output is dropped at once
         for name in names:
-            before = [_span(value) for value in trial.held]
-            with phases.phase(name):
+            before = [span(value) for value in trial.held]
+            with sections.section(name):
                 output = held_call()
-            spans.append(_lies_in(output, before))
-            output_sizes.append(sum(map(_nbytes, _components(output))))
+            shared.append(sharing(output, before))
+            output_sizes.append(sum(map(nbytes, components(output))))
             del output
         fresh_call()
-        with phases.phase("fresh"):
+        with sections.section("fresh"):
             output = fresh_call()
+        # What is read from a variable keeps its buffer, which was there before the section.
+        read = sharing(output, [span(variable) for variable in trial.variables]) or ()
+        of_variables = sum(nbytes(trial.variables[i]) for i in read)
         del output
-    held = [phases.results[name] for name in names]
-    fresh = phases.results["fresh"]
-    worst = max(held, key=lambda phase: phase.peak_bytes)
+    held = [sections.results[name] for name in names]
+    fresh = sections.results["fresh"]
+    worst = max(held, key=lambda section: section.peak_bytes)
     output_bytes = max(0, worst.kept_bytes)
     # Executors free and forward in varying order, so only what every run allocated counts.
-    allocated = min(phase.allocated_bytes for phase in held)
-    forwarded = allocated - (fresh.allocated_bytes - fresh.by_op.get(_COPY, 0))
-    matters = _MATTERS * max(*output_sizes, *map(_nbytes, trial.held), 1)
+    allocated = min(section.allocated_bytes for section in held)
+    forwarded = allocated - (fresh.allocated_bytes - fresh.by_op.get(COPY, 0))
+    matters = _MATTERS * max(*output_sizes, *map(nbytes, trial.held), 1)
     # Where addresses cannot be told, an output that keeps its input alive is taken to share it.
-    unknown = all(span is None for span in spans)
-    shares = fresh.kept_bytes > output_bytes if unknown else any(spans)
+    unknown = all(found is None for found in shared)
+    shares = fresh.kept_bytes > output_bytes if unknown else any(shared)
     forwards = not shares and forwarded > matters
     return OpCost(
         verdict=_verdict(shares, forwards, output_bytes, worst.peak_bytes, matters),
@@ -336,9 +248,10 @@ def _cost(
         forwards=forwards,
         output_bytes=output_bytes,
         temporary_bytes=worst.peak_bytes - output_bytes,
-        kept_bytes=max(0, fresh.kept_bytes),
+        kept_bytes=max(0, fresh.kept_bytes) + of_variables,
         peak_bytes=worst.peak_bytes,
-        constant_bytes=max(0, phases.results["first"].kept_bytes),
+        constant_bytes=max(0, sections.results["first"].kept_bytes),
+        lowest_peak_bytes=min(section.peak_bytes for section in held),
     )
 
 
@@ -354,7 +267,7 @@ def _verdict(shares: bool, forwards: bool, output: int, peak: int, matters: floa
 
 def study(op: Callable[..., Any], inputs: tuple[Any, ...], *, xla: bool, label: str) -> OpMemory:
     """Measure an operation; `op_memory` without its checks, and without collecting garbage."""
-    trial = _Trial(op, inputs)
+    trial = Trial(op, inputs)
     notes: list[str] = []
     if hasattr(op, "get_concrete_function"):
         notes.append(f"{label} is a tf.function, so “eager” is a call of its graph.")
@@ -369,7 +282,7 @@ def study(op: Callable[..., Any], inputs: tuple[Any, ...], *, xla: bool, label: 
         compiled = _attempt(trial, "under XLA", True, label, notes) if xla else None
     return OpMemory(
         op=label,
-        input_bytes=sum(map(_nbytes, trial.held)),
+        input_bytes=trial.input_bytes,
         eager=eager,
         graph=graph,
         xla=compiled,
@@ -377,7 +290,7 @@ def study(op: Callable[..., Any], inputs: tuple[Any, ...], *, xla: bool, label: 
     )
 
 
-def _attempt(trial: _Trial, mode: str, xla: bool, label: str, notes: list[str]) -> OpCost | None:
+def _attempt(trial: Trial, mode: str, xla: bool, label: str, notes: list[str]) -> OpCost | None:
     """Measure in a graph; where that cannot be, note why and go on, as other modes can be."""
     try:
         try:
@@ -394,7 +307,7 @@ def _attempt(trial: _Trial, mode: str, xla: bool, label: str, notes: list[str]) 
         return None
 
 
-def _in_graph(trial: _Trial, xla: bool) -> OpCost:
+def _in_graph(trial: Trial, xla: bool) -> OpCost:
     held = trial.function(copying=False, xla=xla)
     if xla:  # there is no copying under XLA: the copies come from outside and are then dropped
         return _cost(
@@ -404,4 +317,4 @@ def _in_graph(trial: _Trial, xla: bool) -> OpCost:
             repeats=2,
         )
     fresh = trial.function(copying=True)
-    return _cost(trial, lambda: held(trial.tensors), lambda: fresh(trial.tensors), repeats=2)
+    return _cost(trial, lambda: held(trial.tensors), lambda: fresh(trial.tensors), repeats=3)

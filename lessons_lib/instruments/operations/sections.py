@@ -1,8 +1,8 @@
 """Several short measurements in one recording, because starting and reading a profile takes time.
 
-A phase is bounded by two small buffers of a size and operation of their own, which show in the
-recording where it begins and ends.  Sizes are requested bytes.  What happens between phases is not
-counted.  All threads are watched, as in any recording.
+A section is bounded by two small buffers of a size and operation of their own, which show in the
+recording where it begins and ends.  Sizes are requested bytes.  What happens between sections is
+not counted.  All threads are watched, as in any recording.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _MARK_BYTES: Final = 3331
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
-    """What happened in one phase.
+class Section:
+    """What happened in one section.
 
     Attributes
     ----------
     peak_bytes : int
-        Highest growth over the phase's start.
+        Highest growth over the section's start.
     kept_bytes : int
         Growth at its end; negative when more was freed.
     allocated_bytes : int
@@ -46,19 +46,19 @@ class Phase:
     by_op: dict[str, int]
 
 
-class Phases:
-    """Measures phases; `results` holds them by name once the block has ended.
+class RecordedSections:
+    """Measures sections; `results` holds them by name once the block has ended.
 
     Examples
     --------
-    >>> with Phases() as phases:
-    ...     with phases.phase("first"):
+    >>> with RecordedSections() as sections:
+    ...     with sections.section("first"):
     ...         y = op(x)
-    >>> phases.results["first"].peak_bytes
+    >>> sections.results["first"].peak_bytes
     """
 
     def __init__(self) -> None:
-        self.results: dict[str, Phase] = {}
+        self.results: dict[str, Section] = {}
         self._names: list[str] = []
         self._watch = record(lines=False)
         self._recording: Recording | None = None
@@ -72,8 +72,8 @@ class Phases:
         return self
 
     @contextlib.contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Measure a block; phases cannot be nested."""
+    def section(self, name: str) -> Iterator[None]:
+        """Measure a block; sections cannot be nested."""
         self._mark()
         yield
         self._mark()
@@ -90,7 +90,7 @@ class Phases:
             self.results = dict(zip(self._names, _cut(self._recording.buffers), strict=True))
 
 
-def _cut(store: BufferStore) -> Iterator[Phase]:
+def _cut(store: BufferStore) -> Iterator[Section]:
     ops = np.array([site.op or "" for site in store.sites] or [""], object)
     op = ops[store.site] if len(store) else ops[:0]
     marks = (store.nbytes == _MARK_BYTES) & (store.born >= 0) & (op == _MARK_OP)
@@ -103,7 +103,7 @@ def _cut(store: BufferStore) -> Iterator[Phase]:
         by_op: dict[str, int] = {}
         for name, size in zip(op[born], store.nbytes[born], strict=True):
             by_op[name] = by_op.get(name, 0) + int(size)
-        yield Phase(
+        yield Section(
             peak_bytes=max(0, int(live.max())) if len(live) else 0,
             kept_bytes=int(live[-1]) if len(live) else 0,
             allocated_bytes=sum(by_op.values()),
