@@ -39,6 +39,8 @@ FAST: Final = "TFE_Py_FastPathExecute"
 _EXECUTE: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
 #: TensorFlow's own Python files.
 _TENSORFLOW: Final = os.path.join(os.path.dirname(tf.__file__), "")
+#: This package's, whose gate lies between.
+_OURS: Final = os.path.join(os.path.dirname(__file__), "")
 
 
 class Place(NamedTuple):
@@ -230,7 +232,7 @@ class Watcher:
         graph = definition = None
         # Only TensorFlow's own frames: looking at a frame's variables can keep them alive until
         # the frame ends, and in the user's frames that would change what is measured.
-        while frame is not None and frame.f_code.co_filename.startswith(_TENSORFLOW):
+        while frame is not None and frame.f_code.co_filename.startswith((_TENSORFLOW, _OURS)):
             if graph is not None and definition is not None:
                 break
             owner = frame.f_locals.get("self")

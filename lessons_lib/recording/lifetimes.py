@@ -23,6 +23,8 @@ from lessons_lib.recording.profile_format import MemoryEvent, Segment
 _POOL: Final = "bfc_cpu_allocator_for_gpu"
 PICOSECOND: Final = 1e-12
 
+Levels = tuple[int | None, int | None]
+
 
 @dataclass(slots=True)
 class Stretch:
@@ -37,53 +39,118 @@ class Stretch:
     windows : dict of int to int
         Time of each window marker, in picoseconds of this session.
     complete : bool
-        False when the allocator's own count shows that events are missing.
-    levels : (int, int) or None
-        What the allocator counted as in use, before and after; None when it told nothing.
+        False when events of a thread are known to be missing.
+    levels : (int or None, int or None)
+        What the allocator counted as in use, before and after; None where it told nothing.
+    missing_bytes : int
+        Bytes that it counted, up or down, and that no event explains.
+    pipeline : bool
+        Whether threads of a data pipeline were at work.
+    change : Change or None
+        The moment before the session; None for the first one.
     """
 
     memory: list[MemoryEvent]
     sites: list[int]
     windows: dict[int, int]
     complete: bool
-    levels: tuple[int, int] | None = None
+    levels: Levels = (None, None)
+    missing_bytes: int = 0
+    pipeline: bool = False
+    change: Change | None = None
 
 
 def join(segment: Segment, log: CallLog, table: SiteTable) -> Stretch:
     """Describe every allocation of a segment; the log's graphs are not needed afterwards."""
     namer = Attribution(segment, log, table)
     sites = [namer.site(event) if event.allocates else -1 for event in segment.memory]
-    levels, complete = _levels(segment)
+    levels, missing = _levels(segment)
     # In TensorFlow 2.16, what a thread did is lost when a later one gets its number.
-    complete = complete and set(log.threads) <= set(segment.threads.values())
-    return Stretch(segment.memory, sites, segment.windows, complete, levels)
+    complete = set(log.threads) <= set(segment.threads.values())
+    return Stretch(
+        memory=segment.memory,
+        sites=sites,
+        windows=segment.windows,
+        complete=complete,
+        levels=levels,
+        missing_bytes=missing,
+        pipeline=segment.pipeline,
+    )
 
 
-def _levels(segment: Segment) -> tuple[tuple[int, int] | None, bool]:
+def _levels(segment: Segment) -> tuple[Levels, int]:
     """Read the allocator's own count of what is in use, and check the events against it.
 
     Each event tells what was in use after it, so an event that is missing leaves a gap: between
-    two others, or at an end of the session.
+    two others, or at an end of the session.  Also gives the bytes that no event explains.
     """
+    first, last = segment.levels
     pool = [event for event in segment.memory if event.allocator == _POOL]
     if not pool:
-        return None, True
+        return (first, last), 0 if None in (first, last) else abs((last or 0) - (first or 0))
     after = [event.in_use for event in pool]
     before = [
         event.in_use + (-event.reserved if event.allocates else event.reserved) for event in pool
     ]
+    missing = 0
     # The order may be another one where a clock told two threads the same time.
-    joined = after[:-1] == before[1:] or sorted(after[:-1]) == sorted(before[1:])
-    first, last = segment.levels
-    begun, ended = first in (None, before[0]), last in (None, after[-1])
-    return (before[0], after[-1]), joined and begun and ended
+    if after[:-1] != before[1:] and sorted(after[:-1]) != sorted(before[1:]):
+        missing = sum(abs(b - a) for a, b in zip(after, before[1:], strict=False))
+    missing += 0 if first is None else abs(before[0] - first)
+    missing += 0 if last is None else abs(after[-1] - last)
+    return (before[0], after[-1]), missing
 
 
-def is_complete(stretches: Sequence[Stretch]) -> bool:
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is known of the moment between two sessions.
+
+    Attributes
+    ----------
+    quiet : bool
+        No Python thread was inside of TensorFlow.
+    idle : bool or None
+        No thread but Python's ran; None where the system does not tell.
+    """
+
+    quiet: bool
+    idle: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """Whether a run of sessions is known to be whole.
+
+    Attributes
+    ----------
+    whole : bool
+        No event is missing, from no session nor from between them.
+    missing_bytes : int
+        Bytes that the allocator counted, up or down, and that no event explains.
+    changes : int
+        In how many changes of sessions something was missed or may have been.
+    """
+
+    whole: bool
+    missing_bytes: int
+    changes: int
+
+
+def completeness(stretches: Sequence[Stretch]) -> Completeness:
     """Tell whether no event is missing from a run of stretches, nor from between them."""
-    levels = [stretch.levels for stretch in stretches if stretch.levels is not None]
-    joined = all(a[1] == b[0] for a, b in itertools.pairwise(levels))
-    return joined and all(stretch.complete for stretch in stretches)
+    missing = sum(stretch.missing_bytes for stretch in stretches)
+    changes = 0
+    for a, b in itertools.pairwise(stretches):
+        left, right = a.levels[1], b.levels[0]
+        unknown = left is None or right is None
+        jump = 0 if unknown else abs((right or 0) - (left or 0))
+        # A pipeline may free and allocate the same size, which no count shows.
+        busy = (a.pipeline or b.pipeline) and not (b.change is not None and b.change.idle)
+        if unknown or jump or busy or b.change is None or not b.change.quiet:
+            changes += 1
+        missing += jump
+    whole = not missing and not changes and all(stretch.complete for stretch in stretches)
+    return Completeness(whole, missing, changes)
 
 
 @dataclass(slots=True)

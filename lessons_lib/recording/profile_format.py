@@ -20,6 +20,7 @@ CALL: Final = "lessons_lib.call"
 THREAD: Final = "lessons_lib.thread"
 WINDOW: Final = "lessons_lib.window"
 
+_PIPELINE_THREAD: Final = "tf_data_"
 _FUNCTION_CALL: Final = "EagerLocalExecute: __"
 _FUNCTION_RUN: Final = "FunctionRun"
 _ALLOCATION: Final = "MemoryAllocation"
@@ -88,6 +89,8 @@ class Segment:
         Per thread, when a function was called from Python.
     executed : dict of str to set of str
         Types of kernels that ran under each graph operation's name.
+    pipeline : bool
+        Whether threads of a data pipeline were at work, which go on when no Python thread does.
     levels : (int or None, int or None)
         What the allocator itself counted as in use when the session began and when it ended; None
         where that is not known for certain.
@@ -101,6 +104,7 @@ class Segment:
     started: dict[int, tuple[int, int]] = field(default_factory=dict)
     function_calls: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
     executed: dict[str, set[str]] = field(default_factory=dict)
+    pipeline: bool = False
     levels: tuple[int | None, int | None] = (None, None)
 
 
@@ -167,6 +171,7 @@ def _read_plane(plane: Any, segment: Segment) -> None:
             segment.executed.setdefault(operation, set()).add(kernel)
     reader = _StatReader(stats)
     for thread, line in enumerate(plane.lines):
+        segment.pipeline = segment.pipeline or line.name.startswith(_PIPELINE_THREAD)
         base = line.timestamp_ns * 1000
         for event in line.events:
             kind = wanted.get(event.metadata_id)

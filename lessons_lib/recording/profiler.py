@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+from dataclasses import dataclass
 from typing import Any, Final
 
 from lessons_lib.common import internals
@@ -32,6 +33,26 @@ def mark(name: str, number: int) -> None:
     """Write a marker with a number at the present moment on the present thread."""
     marker = internals.TraceMe(name, number=number)
     marker.Stop()
+
+
+@dataclass(slots=True)
+class Profile:
+    """What a session wrote, and the allocator's count when it began and when it ended."""
+
+    data: bytes
+    levels: tuple[int | None, int | None]
+
+    def read(self) -> Segment:
+        """Read it.
+
+        Raises
+        ------
+        ProfileError
+            If it is truncated, or not a profile.
+        """
+        segment = read_profile(self.data)
+        segment.levels = self.levels
+        return segment
 
 
 class Profiler:
@@ -83,12 +104,16 @@ class Profiler:
             raise
 
     def stop(self) -> Segment:
-        """Stop the profiler and read what it saw.
+        """Stop the profiler and read what it saw; see `end` for what it raises."""
+        return self.end().read()
+
+    def end(self) -> Profile:
+        """Stop the profiler and give what it wrote, which can be read later.
 
         Raises
         ------
         ProfileError
-            If the profile could not be written or read; the profiler is off all the same.
+            If the profile could not be written; the profiler is off all the same.
         """
         folder = self._folder
         if folder is None:
@@ -107,10 +132,7 @@ class Profiler:
                     f"TensorFlow could not write its profile to {folder} ({_first_line(error)}): "
                     "make room there, or set TMPDIR to another folder"
                 ) from None
-            levels = self._level, _settled(level)
-            segment = read_profile(_profile_in(folder))
-            segment.levels = levels
-            return segment
+            return Profile(_profile_in(folder), (self._level, _settled(level)))
         finally:
             self._cancel(None)
 

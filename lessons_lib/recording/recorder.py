@@ -2,8 +2,9 @@
 
 One profiler session serves all open recordings, because TensorFlow allows only one.  When a
 recording inside another one ends, the session is stopped, read, and started again, so that the
-inner recording is finished at once; the outer one goes on.  What other threads do in that moment
-(about a millisecond) is missing from the outer recording, which then says so.
+inner recording is finished at once; the outer one goes on.  Other threads wait meanwhile in front
+of TensorFlow (see `lessons_lib.recording.gate`); what they still do in that moment is missing from
+the outer recording, which then says so.
 
 This module holds the package's only mutable global state: the open session.
 """
@@ -22,19 +23,25 @@ from typing import Final
 
 from lessons_lib.common import runtime
 from lessons_lib.common.interrupts import Held
+from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.recording import exactness, lifetimes, profile_format, profiler
 from lessons_lib.recording.attribution import SiteTable
 from lessons_lib.recording.buffers import BufferStore
 from lessons_lib.recording.call_log import CallLog, Watcher
-from lessons_lib.recording.lifetimes import Stretch
-from lessons_lib.recording.profile_format import ProfileError, Segment
-from lessons_lib.recording.profiler import Profiler
+from lessons_lib.recording.gate import Gate, work_of_other_threads
+from lessons_lib.recording.lifetimes import Change, Completeness, Stretch
+from lessons_lib.recording.profile_format import ProfileError
+from lessons_lib.recording.profiler import Profile, Profiler
 from lessons_lib.recording.recording import Recording
 
-_INCOMPLETE: Final = (
-    "Some allocations were not reported (another thread worked while a recording inside this one "
-    "ended, the profiler was disturbed, or, in TensorFlow 2.16, a thread ended and another one "
-    "followed): these bytes may be off."
+_LOST: Final = (
+    "Some allocations were not reported (the profiler was disturbed, or, in TensorFlow 2.16, a "
+    "thread ended and another one followed): these bytes may be off"
+)
+_CHANGED: Final = (
+    "Some allocations were not reported, or may not have been: other threads worked at {times} "
+    "when a recording that overlaps with this one ended and the profiler had to start again. "
+    "These bytes may be off"
 )
 
 
@@ -52,6 +59,9 @@ class _Session:
         self.table = SiteTable()
         self.profiler: Profiler | None = None
         self.watcher: Watcher | None = None
+        self.gate = Gate()
+        #: What is known of the moment before the session that runs.
+        self.change: Change | None = None
         #: Why the profiler could not be started again for recordings that are still open.
         self.failure: ProfileError | None = None
         self.marks = 0
@@ -59,14 +69,17 @@ class _Session:
     def enter(self, recording: record) -> None:
         if not self.open:
             self.stretches, self.joints, self.table = [], [], SiteTable()
-            self.failure = None
+            self.failure = self.change = None
             self._start()
+            self.gate.begin()
         elif self.failure is not None:
             raise self.failure
         self.open.append(recording)
         if recording.lines and self.watcher is None:
+            self.gate.remove()  # it is to lie outside of the watcher's wrappers
             self.watcher = Watcher()
             self.watcher.install()
+            self.gate.install()
         recording.first = len(self.joints) - 1
         before = time.perf_counter()
         recording.begin = self.mark()
@@ -93,16 +106,35 @@ class _Session:
             If the end of the recording is missing; it can be finished all the same.
         """
         self.open = [other for other in self.open if other is not recording]
-        last = not self.open
-        current, self.profiler = self.profiler, None
-        watcher, failure = self.watcher, self.failure
-        segment, log = Segment(), CallLog()
+        change = self.change
+        profile, log, failure = self._change()
+        stretch = Stretch([], [], {}, complete=False)
         try:
-            if current is not None:
-                segment = current.stop()
+            if profile is not None:
+                stretch = lifetimes.join(profile.read(), log, self.table)
         except ProfileError as error:
             failure = error
         finally:
+            stretch.change = change
+            self.stretches.append(stretch)
+        if failure is not None:
+            raise failure
+
+    def _change(self) -> tuple[Profile | None, CallLog, ProfileError | None]:
+        """End the session, and begin the next one if a recording is still open."""
+        current, self.profiler = self.profiler, None
+        watcher, last = self.watcher, not self.open
+        profile, log, failure = None, CallLog(), self.failure
+        quiet = last or self.gate.close()
+        before = None if last else work_of_other_threads()
+        try:
+            if current is not None:
+                profile = current.end()
+        except ProfileError as error:
+            failure = error
+        finally:
+            if last:
+                self.gate.remove()
             if watcher is not None:
                 log = watcher.take()
                 if last:
@@ -110,11 +142,10 @@ class _Session:
                     self.watcher = None
             if not last:
                 self._start_again()
-        stretch = lifetimes.join(segment, log, self.table)
-        stretch.complete = stretch.complete and failure is None
-        self.stretches.append(stretch)
-        if failure is not None:
-            raise failure
+                idle = None if before is None else before == work_of_other_threads()
+                self.change = Change(quiet, idle)
+            self.gate.open()
+        return profile, log, failure
 
     def _start_again(self) -> None:
         try:
@@ -135,7 +166,7 @@ class _Session:
         store, seconds = lifetimes.window(
             self.stretches, self.table, (recording.first, begin), (last, final), self.joints
         )
-        recording.settle(store, seconds, lifetimes.is_complete(self.stretches[recording.first :]))
+        recording.settle(store, seconds, lifetimes.completeness(self.stretches[recording.first :]))
         if not self.open:
             self.stretches, self.joints, self.table = [], [], SiteTable()
 
@@ -241,20 +272,27 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         if failure is not None and error is None:
             raise failure
 
-    def settle(self, store: BufferStore, seconds: float, complete: bool) -> None:
+    def settle(self, store: BufferStore, seconds: float, found: Completeness) -> None:
         """Fill the recording in; called once by the session."""
         assert self._recording is not None
         # What failed has been said already, with what to do about it.
-        said = complete or self._failed
-        notes = self._notes if said else (*self._notes, _INCOMPLETE)
+        notes = self._notes if found.whole or self._failed else (*self._notes, _missing(found))
         self._recording.close(
             seconds=seconds,
             buffers=store,
-            exact=self._exact and complete,
+            exact=self._exact and found.whole,
             notes=notes,
             versions=versions(),
             started_at=self.started_at,
         )
+
+
+def _missing(found: Completeness) -> str:
+    """Say in a sentence what a recording lacks."""
+    said = _LOST
+    if found.changes:
+        said = _CHANGED.format(times=counted(found.changes, "moment"))
+    return f"{said} by {format_bytes(found.missing_bytes)}." if found.missing_bytes else f"{said}."
 
 
 @contextlib.contextmanager

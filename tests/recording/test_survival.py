@@ -26,7 +26,7 @@ import pytest
 import lessons_lib as ll
 from lessons_lib.common import runtime
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording import call_log, lifetimes, profiler, recorder
+from lessons_lib.recording import call_log, gate, lifetimes, profiler, recorder
 from lessons_lib.recording.profile_format import ProfileError, read_profile
 from lessons_lib.recording.recorder import record
 from tests.support.exactness_checks import ints, nbytes, new, ready, scalar
@@ -112,9 +112,11 @@ def test_a_label_is_text(label: Any) -> None:
 
 STAGES = [
     (profiler.Profiler, "start"),
-    (profiler.Profiler, "stop"),
+    (profiler.Profiler, "end"),
     (profiler, "read_profile"),
     (profiler, "_profile_in"),
+    (gate.Gate, "install"),
+    (gate.Gate, "remove"),
     (call_log.Watcher, "install"),
     (call_log.Watcher, "remove"),
     (call_log.Watcher, "take"),

@@ -1,0 +1,127 @@
+"""Recordings of several threads: each is whole, or says that it is not."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from lessons_lib.common.runtime import tf
+from lessons_lib.recording import recorder
+from lessons_lib.recording.gate import Gate
+from lessons_lib.recording.lifetimes import Change, Completeness, Stretch, completeness
+from lessons_lib.recording.recorder import record
+from lessons_lib.recording.recording import Recording
+from tests.support.exactness_checks import ints, new, ready, scalar
+
+THREADS, OPERATIONS = 4, 3
+
+
+def work(number: int, rounds: int, found: list[tuple[Recording, int, int]]) -> None:
+    """Record what this thread does, over and over: so many births, and one release less."""
+    size = 1000 + number
+    for round in range(rounds):
+        with record(lines=round % 2 == 0) as recording:
+            for _ in range(OPERATIONS):
+                tensor = new(size)
+            del tensor
+        mine = [b for b in recording.buffers if b.nbytes == 4 * size]
+        born = sum(b.allocated_at is not None for b in mine)
+        found.append((recording, born, sum(b.freed_at is not None for b in mine)))
+
+
+def in_threads(rounds: int) -> tuple[int, int]:
+    """Record in several threads at once; count what was short, and what of it was called exact."""
+    found: list[tuple[Recording, int, int]] = []
+    ready(*(ints(1000 + number) for number in range(THREADS)), scalar())
+    threads = [
+        threading.Thread(target=work, args=(number, rounds, found)) for number in range(THREADS)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == THREADS * rounds
+    short = [recording for recording, *counts in found if counts != [OPERATIONS, OPERATIONS]]
+    return len(short), sum(recording.exact for recording in short)
+
+
+def test_of_a_thousand_recordings_every_short_one_says_so() -> None:
+    _, silent = in_threads(250)
+    assert silent == 0
+
+
+def test_without_the_gate_recordings_are_short_and_say_so() -> None:
+    with mock.patch.object(Gate, "close", return_value=False):
+        short, silent = in_threads(100)
+    assert short
+    assert silent == 0
+
+
+def test_a_thread_that_works_while_the_session_changes_waits() -> None:
+    ready(ints(9), ints(5))
+    real = recorder._Session._start
+    kept: list[Any] = []
+    done: list[bool] = []
+
+    def start(self: Any) -> None:
+        if self.open:  # the session starts again for the outer block
+            thread = threading.Thread(target=lambda: kept.append(new(5)))
+            thread.start()
+            thread.join(0.2)
+            done.append(not thread.is_alive())
+        real(self)
+
+    with mock.patch.object(recorder._Session, "_start", start), record() as outer:
+        with record():
+            pass
+        while not kept:
+            pass
+    assert done == [False]
+    assert (outer.kept_bytes, outer.exact) == (20, True)
+
+
+def test_a_pipeline_at_work_is_seen_or_said_to_be_missing() -> None:
+    size = 4096
+    data = tf.data.Dataset.range(60).map(lambda i: tf.fill([size], tf.cast(i, tf.float32)))
+    with record() as outer:
+        taken = []
+        for element in data.prefetch(2):
+            with record():
+                pass
+            taken.append(element)
+    kept = sum(b.nbytes == 4 * size and b.freed_at is None for b in outer.buffers)
+    assert kept == 60 or not outer.exact
+
+
+def stretch(begin: int | None, end: int | None, change: Change | None = None) -> Stretch:
+    return Stretch([], [], {}, True, levels=(begin, end), change=change)
+
+
+QUIET = Change(quiet=True, idle=None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (stretch(0, 256), stretch(256, 512, QUIET), Completeness(True, 0, 0)),
+        (stretch(0, 256), stretch(512, 512, QUIET), Completeness(False, 256, 1)),
+        (stretch(0, 512), stretch(256, 512, QUIET), Completeness(False, 256, 1)),
+        (stretch(0, 256), stretch(256, 512, Change(False, None)), Completeness(False, 0, 1)),
+        (stretch(0, None), stretch(256, 512, QUIET), Completeness(False, 0, 1)),
+        (stretch(0, 256), stretch(None, 512, QUIET), Completeness(False, 0, 1)),
+    ],
+)
+def test_what_lies_between_two_sessions(
+    before: Stretch, after: Stretch, expected: Completeness
+) -> None:
+    assert completeness([before, after]) == expected
+
+
+@pytest.mark.parametrize(("idle", "whole"), [(True, True), (False, False), (None, False)])
+def test_a_pipeline_may_hide_what_adds_up_to_nothing(idle: bool | None, whole: bool) -> None:
+    before = stretch(0, 256)
+    before.pipeline = True
+    assert completeness([before, stretch(256, 256, Change(True, idle))]).whole == whole
