@@ -22,8 +22,8 @@ THREADS, OPERATIONS = 4, 3
 def work(number: int, rounds: int, found: list[tuple[Recording, int, int]]) -> None:
     """Record what this thread does, over and over: so many births, and one release less."""
     size = 1000 + number
-    for round in range(rounds):
-        with record(lines=round % 2 == 0) as recording:
+    for number_of_round in range(rounds):
+        with record(lines=number_of_round % 2 == 0) as recording:
             for _ in range(OPERATIONS):
                 tensor = new(size)
             del tensor
