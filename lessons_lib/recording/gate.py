@@ -16,10 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from tensorflow.python import pywrap_tfe
-from tensorflow.python.client.session import BaseSession
-from tensorflow.python.framework import constant_op
-
+from lessons_lib.common.internals import BaseSession, constant_op, pywrap_tfe
 from lessons_lib.common.runtime import tf
 
 #: All ways from Python into TensorFlow on which something is allocated.
