@@ -229,7 +229,8 @@ class Prediction:
         text = f"Predict: {self.question}{in_unit}{among}"
         shown = f"<p><strong>Predict:</strong> {html.escape(text.removeprefix('Predict: '))}</p>"
         display.show(text, shown, self._widget() if display.in_notebook() else None)
-        display.run_in_page(display.NAME_PARTS)
+        if self.choices is not None:
+            display.run_in_page(display.NAME_PARTS)
 
     def _widget(self) -> Any:
         from ipywidgets import HTML, Layout, RadioButtons, Text

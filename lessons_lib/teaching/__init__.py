@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lessons_lib.plots.figures import draw_bars as bars
     from lessons_lib.teaching import clinic, progress
     from lessons_lib.teaching.exercises.warnings import without_warnings
-    from lessons_lib.teaching.quiz import quiz
+    from lessons_lib.teaching.quiz_widget import quiz
 
 __all__ = ["bars", "clinic", "explore", "predict", "progress", "quiz", "without_warnings"]
 
@@ -27,7 +27,7 @@ _NAMES: Final = {
     "explore": ("lessons_lib.notebook.explore", "explore"),
     "predict": ("lessons_lib.notebook.predict", "predict"),
     "progress": ("lessons_lib.teaching.progress", ""),
-    "quiz": ("lessons_lib.teaching.quiz", "quiz"),
+    "quiz": ("lessons_lib.teaching.quiz_widget", "quiz"),
     "without_warnings": ("lessons_lib.teaching.exercises.warnings", "without_warnings"),
 }
 

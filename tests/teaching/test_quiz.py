@@ -9,7 +9,7 @@ import pytest
 from lessons_lib.notebook import display
 from lessons_lib.teaching import progress, quizzes
 from lessons_lib.teaching.exercises import LESSONS
-from lessons_lib.teaching.quiz import Quiz, quiz
+from lessons_lib.teaching.quiz_widget import Quiz, quiz
 from lessons_lib.teaching.quizzes.parts import Question, right, wrong
 
 QUESTIONS = [

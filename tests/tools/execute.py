@@ -4,13 +4,16 @@ Each lesson runs from top to bottom in a fresh kernel of this Python.  What woul
 machine or run to the next is left out of the file: time stamps, the state of widgets, the version
 of Python.  A lesson that fails is not written.  Printed are its run time without the cell that
 imports TensorFlow, and the kernel's highest resident memory; over 15 s or 1.2 GiB the command
-fails, as it does for any fault of form that the tests would find.
+fails, as it does for any fault of form that the tests would find.  Each section then runs once
+more, without the names that other sections made.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import asyncio
+import copy
 import sys
 import time
 from dataclasses import dataclass
@@ -18,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import nbformat.v4
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
@@ -27,10 +31,12 @@ from tests.support.notebooks import (
     MAX_RESIDENT_BYTES,
     MAX_SECONDS,
     METADATA,
+    NOT_REWRITTEN,
     faults,
     imports_tensorflow,
     peak_resident_bytes,
 )
+from tests.support.sections import AGAIN, KEEP_ONLY, NAMES, NameBook
 
 CELL_TIMEOUT = 300
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -68,8 +74,42 @@ class _Client(NotebookClient):
             self.seconds[cell_index] = time.perf_counter() - begun
 
 
-def run(path: Path) -> Run:
+async def _side(client: NotebookClient, code: str) -> str:
+    """Run code in the kernel without a trace in its history; give what it prints."""
+    cell, first = nbformat.v4.new_code_cell(code), client.nb.cells[0]
+    await NotebookClient.async_execute_cell(client, cell, 0, store_history=False)
+    client.nb.cells[0] = first
+    return "".join(str(output.get("text", "")) for output in cell.outputs)
+
+
+async def _names(client: NotebookClient) -> list[str]:
+    found: list[str] = ast.literal_eval(await _side(client, f"print({NAMES})"))
+    return found
+
+
+async def _again(client: NotebookClient, notebook: Any, book: NameBook) -> None:
+    """Run each section a second time, without the names of the others."""
+    for number, part in enumerate(book.parts):
+        await _side(client, KEEP_ONLY.format(kept=book.kept(number)))
+        for place in part.cells:
+            cell = notebook.cells[place]
+            cell.outputs = []
+            try:
+                await NotebookClient.async_execute_cell(client, cell, place, store_history=False)
+            except CellExecutionError as error:
+                error.traceback = f"{AGAIN.format(title=part.title)}\n{error.traceback}"
+                raise
+
+
+def run(path: Path, *, twice: bool = False) -> Run:
     """Run a notebook in a fresh kernel, in its own folder.
+
+    Parameters
+    ----------
+    path : Path
+        The notebook.
+    twice : bool
+        Whether each section then runs again, by itself; its seconds are not counted.
 
     Raises
     ------
@@ -89,6 +129,7 @@ def run(path: Path) -> Run:
         coalesce_streams=True,
         resources={"metadata": {"path": str(path.resolve().parent)}},
     )
+    book = NameBook.of(notebook)
     client.owns_km = True  # so that the kernel is shut down at the end, whatever happens
     client.seconds = {}
     client.reset_execution_trackers()
@@ -96,11 +137,17 @@ def run(path: Path) -> Run:
 
     async def whole() -> None:
         nonlocal peak
+        count = 0
         async with client.async_setup_kernel():
             for index, cell in enumerate(notebook.cells):
-                count = client.code_cells_executed + 1
+                count += cell.cell_type == "code" and bool(cell.source.strip())
                 await client.async_execute_cell(cell, index, execution_count=count)
+                if (number := book.ends(index)) is not None and twice:
+                    book.note(number, await _names(client))
             peak = peak_resident_bytes(getattr(manager.provisioner, "pid", None))
+            if twice:
+                client.nb = copy.deepcopy(notebook)
+                await _again(client, client.nb, book)
 
     asyncio.run(whole())
     importing = next(
@@ -177,7 +224,7 @@ def main(arguments: list[str] | None = None) -> int:
     complaints: list[str] = []
     for path in options.notebooks:
         try:
-            result = run(path)
+            result = run(path, twice=path.stem not in NOT_REWRITTEN)
         except (CellExecutionError, DeadKernelError, TimeoutError) as error:
             complaints.append(f"{path}: not written: {str(error).strip()}")
             continue

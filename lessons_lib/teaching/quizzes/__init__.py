@@ -1,4 +1,4 @@
-"""Questions about mechanism, a module for each lesson; `lessons_lib.teaching.quiz` shows them."""
+"""Questions about mechanism, a module for each lesson; ``quiz_widget`` beside it shows them."""
 
 from __future__ import annotations
 
