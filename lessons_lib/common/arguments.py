@@ -10,6 +10,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from lessons_lib.common.runtime import tf
+
 
 def check_function(fn: Any, what: str, most: int = 0) -> int:
     """Check that something can be called with no argument, or with a few at most.
@@ -68,6 +70,27 @@ def _lazy(fn: Callable[..., Any]) -> bool:
         or inspect.iscoroutinefunction(fn)
         or inspect.isasyncgenfunction(fn)
     )
+
+
+def check_runs(what: str, instead: str) -> None:
+    """Refuse to measure where a function is being traced, and nothing runs that could be measured.
+
+    Parameters
+    ----------
+    what : str
+        What happens there, for the message: ``measure is called``.
+    instead : str
+        What to do.
+
+    Raises
+    ------
+    RuntimeError
+        While a ``tf.function`` is being traced, a step of ``model.fit`` or of ``tf.data`` included.
+    """
+    if tf.inside_function():
+        raise RuntimeError(
+            f"{what} while a tf.function is being traced, where nothing runs yet: {instead}"
+        )
 
 
 def check_count(number: Any, what: str, least: int) -> int:

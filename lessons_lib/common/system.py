@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import psutil
 
+from lessons_lib.common.runtime import tf
+
 #: What mallinfo2 gives, in its order; see mallinfo(3).
 _FIELDS: Final = (
     *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
@@ -46,6 +48,18 @@ def resident_bytes() -> int | None:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return None
+
+
+def _allocator(figure: str) -> int | None:
+    try:
+        return int(tf.config.experimental.get_memory_info("CPU:0")[figure])
+    except (ValueError, KeyError, RuntimeError, tf.errors.OpError):
+        return None
+
+
+def allocator_bytes() -> int | None:
+    """Read what TensorFlow's CPU allocator has handed out now, its rounding included."""
+    return _allocator("current")
 
 
 def c_heap_bytes() -> int | None:

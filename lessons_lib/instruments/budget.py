@@ -4,6 +4,7 @@ The block is recorded; when it ends and its peak was above the limit, `MemoryBud
 so and lists what was alive at the peak, with lines.  The limit is in bytes and is compared with
 the growth of live tensor bytes over the block's start, in all threads.  Memory outside TensorFlow's
 allocator (NumPy, Python) is not counted.  Nothing is stopped: the block always runs to its end.
+Where a ``tf.function`` is being traced nothing runs yet, so a budget there is refused.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
+from lessons_lib.common.arguments import check_runs
 from lessons_lib.common.units import format_bytes, parse_bytes
 from lessons_lib.recording.breakdown import BufferList
 from lessons_lib.recording.recorder import record
@@ -39,6 +41,8 @@ class MemoryBudgetExceeded(AssertionError):
         What was needed.
     recording : Recording
         Of the block.
+    at_peak : BufferList
+        What was alive at the peak, largest first; shows itself as a table.
     """
 
     def __init__(self, limit_bytes: int, recording: Recording, name: str = "") -> None:
@@ -46,6 +50,11 @@ class MemoryBudgetExceeded(AssertionError):
         self.limit_bytes = limit_bytes
         self.peak_bytes = recording.peak_bytes
         self.recording = recording
+
+    @property
+    def at_peak(self) -> BufferList:
+        """What was alive at the peak."""
+        return self.recording.at_peak()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.limit_bytes, self.recording)
@@ -115,6 +124,8 @@ class budget(AbstractContextManager[Recording]):  # noqa: N801 - used like a fun
         At the end of the block, when live tensor bytes had grown by more than the limit.
     TypeError, ValueError
         If the limit is not a size, or what is decorated is not a function.
+    RuntimeError
+        At the start of the block, while a ``tf.function`` is being traced.
 
     Warns
     -----
@@ -147,6 +158,8 @@ class budget(AbstractContextManager[Recording]):  # noqa: N801 - used like a fun
         return f"budget({format_bytes(self.limit_bytes)!r})"
 
     def __enter__(self) -> Recording:
+        who = f"the budget of {self._name}" if self._name else "a budget"
+        check_runs(f"{who} begins", "put the budget around the call of the tf.function")
         if self._collects:
             gc.collect()  # garbage of earlier work, freed in the block, would make room in it
         watch = record(f"budget of {format_bytes(self.limit_bytes)}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lessons_lib.common.arguments import check_count, check_function
+from lessons_lib.common.arguments import check_count, check_function, check_runs
 from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.runtime import require_home_process
 from lessons_lib.common.units import about_seconds, byte_range, format_bytes
@@ -221,6 +221,7 @@ def compare(
     repeats = check_count(repeats, "repeats", 1)
     warmup = check_count(warmup, "warmup", 0)
     require_home_process()
+    check_runs("compare is called", "call it outside of the function")
     contenders = [_Contender(label, fn, rtol) for label, fn in functions.items()]
     with set_aside(warmup):
         for contender in contenders:

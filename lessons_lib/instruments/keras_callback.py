@@ -3,18 +3,20 @@
 A recording runs only while Keras runs a step, inside a wrapper of the model's step function that
 puts the function back before it is called; so nothing stays on when ``fit`` raises, whoever raises.
 Per batch it gives the peak and what was kept (bytes, over the batch's start); in the logs, and so
-in the progress bar and the history, they are in MiB.  What happens between batches (other
-callbacks, NumPy, making a dataset) is not seen.
+in the progress bar and the history, they are in MiB.  What other callbacks, Keras and ``tf.data``
+keep between the steps is known from the allocator's own count, in which a buffer may count for up
+to twice its size; peaks there, and memory outside of the allocator, are not seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from lessons_lib.common.results import Result, draw, html_table, notes_table, summary_html
 from lessons_lib.common.runtime import require_home_process, tf
+from lessons_lib.common.system import allocator_bytes
 from lessons_lib.common.units import MIB, about_seconds, counted, format_bytes
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
@@ -39,6 +41,9 @@ class BatchMemory:
         negative: results of the batch before are dropped.
     seconds : float
         Time of the step.
+    between_bytes : int
+        What was kept outside of the steps since the one before (and after the last one of an
+        epoch), by other callbacks, Keras or ``tf.data``.
     """
 
     epoch: int
@@ -47,6 +52,7 @@ class BatchMemory:
     peak_bytes: int
     kept_bytes: int
     seconds: float
+    between_bytes: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,8 +80,13 @@ class FitMemory(Result):
 
     @property
     def kept_bytes(self) -> int:
-        """What all batches together kept."""
-        return sum(batch.kept_bytes for batch in self.batches)
+        """What all batches together kept, and what was kept between them."""
+        return sum(batch.kept_bytes + batch.between_bytes for batch in self.batches)
+
+    @property
+    def between_bytes(self) -> int:
+        """What was kept between the steps: by other callbacks, Keras or ``tf.data``."""
+        return sum(batch.between_bytes for batch in self.batches)
 
     @property
     def epochs(self) -> int:
@@ -89,7 +100,7 @@ class FitMemory(Result):
     def __repr__(self) -> str:
         return (
             f"<FitMemory: {len(self.batches)} batches in {counted(self.epochs, 'epoch')}, "
-            f"peak {format_bytes(self.peak_bytes)}, kept {format_bytes(self.kept_bytes)}>"
+            f"peak {format_bytes(self.peak_bytes)}, kept ≈ {format_bytes(self.kept_bytes)}>"
         )
 
 
@@ -106,11 +117,20 @@ def _(result: FitMemory) -> str:
                         len(batches),
                         format_bytes(max(b.peak_bytes for b in batches)),
                         format_bytes(sum(b.kept_bytes for b in batches)),
+                        f"≈ {format_bytes(sum(b.between_bytes for b in batches))}",
                         about_seconds(sum(b.seconds for b in batches)),
                     )
                 )
-    headers = ("epoch", "phase", "batches", "highest peak", "kept", "time of the steps")
-    return html_table(headers, rows, align="rlrrrr") + notes_table(result.notes)
+    headers = (
+        "epoch",
+        "phase",
+        "batches",
+        "highest peak",
+        "kept by the steps",
+        "kept between them",
+        "time of the steps",
+    )
+    return html_table(headers, rows, align="rlrrrrr") + notes_table(result.notes)
 
 
 @dataclass(slots=True)
@@ -121,6 +141,23 @@ class _Log:
     recording: Recording | None = None
     epoch: int = 0
     notes: dict[str, None] = field(default_factory=dict)
+    level: int | None = None  # of the allocator, after what the batches so far account for
+    before: int = 0  # kept since then, before the step that runs now
+
+    def begin(self) -> None:
+        """Note what was kept since the step before, when the next one begins."""
+        self.before, self.level = self._grown()
+
+    def settle(self) -> None:
+        """Add what was kept since the latest step to it, when an epoch or its validation ends."""
+        if self.batches and self.level is not None:
+            grown, self.level = self._grown()
+            latest = self.batches[-1]
+            self.batches[-1] = replace(latest, between_bytes=latest.between_bytes + grown)
+
+    def _grown(self) -> tuple[int, int | None]:
+        now = allocator_bytes()
+        return (0, now) if now is None or self.level is None else (now - self.level, now)
 
     def add(self, phase: str, batch: int, recording: Recording) -> None:
         self.batches.append(
@@ -131,8 +168,11 @@ class _Log:
                 recording.peak_bytes,
                 recording.kept_bytes,
                 recording.seconds,
+                self.before,
             )
         )
+        if self.level is not None:
+            self.level += recording.kept_bytes
         if self.recording is None or recording.peak_bytes > self.recording.peak_bytes:
             self.recording = recording
         self.notes.update(dict.fromkeys(recording.notes))
@@ -142,7 +182,8 @@ class MemoryCallback:
     """Watch the memory of each batch of a Keras model's ``fit`` (or ``evaluate``).
 
     Every batch's logs get ``peak_mib`` and ``kept_mib``; an epoch's get its highest peak and the
-    sum of what its batches kept, and with validation data ``val_peak_mib`` and ``val_kept_mib``.
+    sum of what was kept in its batches and between them, and with validation data ``val_peak_mib``
+    and ``val_kept_mib``.
 
     Attributes
     ----------
@@ -214,6 +255,18 @@ class MemoryCallback:
         """Record the step that is about to run."""
         self._watch("train", batch)
 
+    def on_test_begin(self, logs: Any = None) -> None:
+        """Add what the training kept since its latest step."""
+        self._log.settle()
+
+    def on_test_end(self, logs: Any = None) -> None:
+        """Add what the validation kept since its latest step."""
+        self._log.settle()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Add what was kept since the latest step."""
+        self._log.settle()
+
     def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Record the step that is about to run."""
         self._watch("validation", batch)
@@ -228,6 +281,7 @@ class MemoryCallback:
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Add the figures to the epoch's logs."""
+        self._log.settle()
         here = [batch for batch in self._log.batches if batch.epoch == epoch]
         self._tell(logs, [batch for batch in here if batch.phase == "train"])
         self._tell(logs, [batch for batch in here if batch.phase == "validation"], "val_")
@@ -243,7 +297,8 @@ class MemoryCallback:
     def _tell(logs: Any, batches: list[BatchMemory], prefix: str = "") -> None:
         if isinstance(logs, dict) and batches:
             logs[prefix + PEAK] = max(batch.peak_bytes for batch in batches) / MIB
-            logs[prefix + KEPT] = sum(batch.kept_bytes for batch in batches) / MIB
+            kept = sum(batch.kept_bytes + batch.between_bytes for batch in batches)
+            logs[prefix + KEPT] = kept / MIB
 
     def _watch(self, phase: str, batch: int) -> None:
         model, name = self._fitted(), _STEPS[phase]
@@ -271,6 +326,7 @@ class _RecordedOnce:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         setattr(self._model, self._name, self.step)
         label = f"{self._phase} batch {self._batch} of epoch {self._log.epoch + 1}"
+        self._log.begin()
         with record(label) as recording:
             result = self.step(*args, **kwargs)
         self._log.add(self._phase, self._batch, recording)

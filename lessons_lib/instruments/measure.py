@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from lessons_lib.common.arguments import check_count, check_function
+from lessons_lib.common.arguments import check_count, check_function, check_runs
 from lessons_lib.common.gc_control import full_collection, is_set_aside, quick_collection
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.runtime import require_home_process, tf
@@ -166,6 +166,7 @@ def measure(
     if not isinstance(label, str):
         raise TypeError(f"label is text, not {label!r}: give text, or nothing")
     require_home_process()
+    check_runs("measure is called", "call it outside of the function")
     label = label or name_of(fn)
     with set_aside(warmup):
         for _ in range(warmup):

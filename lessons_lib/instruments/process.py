@@ -13,21 +13,20 @@ import gc
 import re
 import threading
 import time
-import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from lessons_lib.common.arguments import check_function
-from lessons_lib.common.results import Result, html_table, summary_html
+from lessons_lib.common.arguments import check_function, check_runs
+from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.runtime import require_home_process
 from lessons_lib.common.units import KIB, MIB, format_bytes
 from lessons_lib.instruments.measure import name_of
+from lessons_lib.instruments.python_heap import PythonHeap
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 
 _STATUS: Final = "/proc/self/status"
-_RESET: Final = "/proc/self/clear_refs"
 _LONGEST: Final = 3600  # seconds between samples
 
 
@@ -51,8 +50,8 @@ class ProcessMemory(Result):
     seconds : float
         Time of the call, which sampling and tracemalloc make longer.
     resident_before_bytes, resident_peak_bytes, resident_after_bytes : int
-        Resident set size of the process.  The peak is the kernel's own on Linux, elsewhere the
-        highest sample.
+        Resident set size of the process.  The peak is the kernel's own where the call took the
+        process higher than it ever was (Linux), else the highest sample.
     heap_peak_bytes, heap_kept_bytes : int
         Growth of Python's heap over the call's start, at its highest and at its end.
     tensor_peak_bytes, tensor_kept_bytes : int
@@ -61,6 +60,8 @@ class ProcessMemory(Result):
         Resident set size and growth of Python's heap over time.
     recording : Recording
         What TensorFlow allocated.
+    notes : tuple of str
+        What a reader must know, in sentences.
     """
 
     label: str
@@ -72,6 +73,7 @@ class ProcessMemory(Result):
     heap_kept_bytes: int
     samples: tuple[Sample, ...]
     recording: Recording
+    notes: tuple[str, ...] = ()
 
     @property
     def tensor_peak_bytes(self) -> int:
@@ -115,7 +117,8 @@ def _(result: ProcessMemory) -> str:
             format_bytes(result.tensor_kept_bytes),
         ),
     ]
-    return html_table((result.label, "growth at the peak", "growth at the end"), rows)
+    headers = (result.label, "growth at the peak", "growth at the end")
+    return html_table(headers, rows) + notes_table(result.notes)
 
 
 def resident_bytes() -> int:
@@ -133,16 +136,6 @@ def _sample() -> tuple[int, float]:
     return int(mebibytes * MIB), moment
 
 
-def _reset_peak() -> bool:
-    """Make the kernel's record of the highest resident set size start again (Linux)."""
-    try:
-        with open(_RESET, "w", encoding="ascii") as file:
-            file.write("5")
-    except OSError:
-        return False
-    return True
-
-
 def _kernel_peak() -> int | None:
     with contextlib.suppress(OSError), open(_STATUS, encoding="ascii") as file:
         if match := re.search(r"^VmHWM:\s+(\d+) kB", file.read(), re.MULTILINE):
@@ -150,17 +143,35 @@ def _kernel_peak() -> int | None:
     return None
 
 
-@contextlib.contextmanager
-def _python_heap() -> Iterator[None]:
-    running = tracemalloc.is_tracing()
-    if not running:
-        tracemalloc.start()
-    try:
-        tracemalloc.reset_peak()
-        yield
-    finally:
-        if not running:
-            tracemalloc.stop()
+class _Sampler:
+    """Looks at the process again and again, in a thread of its own."""
+
+    def __init__(self, heap: PythonHeap, interval: float) -> None:
+        self._heap = heap
+        self._interval = interval
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lessons_lib-sampler", daemon=True)
+        self._rows: list[tuple[float, int, int]] = []
+
+    def __enter__(self) -> Self:
+        self.look()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._done.wait(self._interval):
+            self.look()
+
+    def look(self) -> None:
+        resident, moment = _sample()
+        self._rows.append((moment, resident, self._heap.look()))
+
+    def samples(self, start: float) -> tuple[Sample, ...]:
+        return tuple(Sample(max(0.0, at - start), rss, heap) for at, rss, heap in self._rows)
 
 
 def process_memory(fn: Callable[[], Any], interval: float = 0.005) -> ProcessMemory:
@@ -180,7 +191,8 @@ def process_memory(fn: Callable[[], Any], interval: float = 0.005) -> ProcessMem
     Notes
     -----
     Python's heap is counted by tracemalloc, which slows Python down; NumPy reports its arrays to
-    it.  A sample can only be taken when no thread holds Python's lock for long.
+    it.  The program may use tracemalloc and the kernel's peak itself: neither is reset.  A sample
+    can only be taken when no thread holds Python's lock for long.
     """
     check_function(fn, "process_memory")
     if isinstance(interval, bool) or not isinstance(interval, (int, float)):
@@ -190,48 +202,45 @@ def process_memory(fn: Callable[[], Any], interval: float = 0.005) -> ProcessMem
             f"interval is {interval!r}: give seconds above 0 and up to {_LONGEST}, such as 0.01"
         )
     require_home_process()
+    check_runs("process_memory is called", "call it outside of the function")
     gc.collect()
-    rows: list[tuple[float, int, int]] = []
-    done = threading.Event()
-
-    def look(base: int) -> None:
-        resident, moment = _sample()
-        heap = tracemalloc.get_traced_memory()[0] if tracemalloc.is_tracing() else base
-        rows.append((moment, resident, heap - base))
-
-    def sampler(base: int) -> None:
-        while not done.wait(interval):
-            look(base)
-
-    with _python_heap():
-        before, _ = _sample()
-        kernel = _reset_peak()
-        base = tracemalloc.get_traced_memory()[0]
-        start = time.time()
-        thread = threading.Thread(target=sampler, args=(base,), name="lessons_lib-sampler")
-        thread.daemon = True
-        with record(name_of(fn)) as recording:
-            look(base)
-            thread.start()
-            try:
-                result = fn()
-            finally:
-                done.set()
-                thread.join()
-            look(base)
-            # Read here: what the recorder needs to analyse the block is not the call's.
-            current, highest = tracemalloc.get_traced_memory()
+    before, _ = _sample()
+    highest_before, start = _kernel_peak(), time.time()
+    heap = PythonHeap()
+    with heap, record(name_of(fn)) as recording:
+        sampler = _Sampler(heap, interval)
+        with sampler:
+            result = fn()
+        sampler.look()
+        # Read here: what the recorder needs to analyse the block is not the call's.
+        heap_peak, heap_kept = heap.peak_bytes, heap.kept_bytes
+    highest = _kernel_peak()
     del result
-    samples = tuple(Sample(max(0.0, moment - start), rss, heap) for moment, rss, heap in rows)
-    peak = max(sample.resident_bytes for sample in samples)
+    samples = sampler.samples(start)
+    # The kernel's record is the call's own where the call has raised it; it is never reset, because
+    # the program may read it, too.
+    raised = highest is not None and highest_before is not None and highest > highest_before
     return ProcessMemory(
         label=name_of(fn),
         seconds=recording.seconds,
         resident_before_bytes=before,
-        resident_peak_bytes=max(peak, (_kernel_peak() or 0) if kernel else 0),
+        resident_peak_bytes=max(
+            highest if raised and highest else 0, *(sample.resident_bytes for sample in samples)
+        ),
         resident_after_bytes=samples[-1].resident_bytes,
-        heap_peak_bytes=max(0, highest - base),
-        heap_kept_bytes=current - base,
+        heap_peak_bytes=heap_peak,
+        heap_kept_bytes=heap_kept,
         samples=samples,
         recording=recording,
+        notes=tuple(_notes(heap)),
     )
+
+
+def _notes(heap: PythonHeap) -> Iterator[str]:
+    if heap.blind:
+        yield "The function ended tracemalloc, so Python's heap was not seen from there on."
+    if heap.sampled:
+        yield (
+            "The program counts with tracemalloc itself, and its peak is left alone: a peak of "
+            "Python's heap below an earlier one is the highest sample."
+        )

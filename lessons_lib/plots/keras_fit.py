@@ -67,7 +67,7 @@ def draw_fit(result: FitMemory, ax: Axes | None = None) -> Axes:
         count = len(result.batches)
         for phase, (_, style) in _LOOKS.items():
             _peaks(ax, result, phase, style)
-        kept = list(accumulate(batch.kept_bytes for batch in result.batches))
+        kept = list(accumulate(b.kept_bytes + b.between_bytes for b in result.batches))
         # The sum moves at a batch's end, so its step is at the batch's right edge.
         ax.step(np.arange(count + 1) + 0.5, [0, *kept], where="post", color=_KEPT.face, linewidth=2)
         high = max(1, result.peak_bytes, *kept, 0)

@@ -128,6 +128,73 @@ def test_decorated_coroutine_is_held_while_it_runs(x: Any) -> None:
         asyncio.run(step(2))
 
 
+def traced(how: str, x: Any) -> Any:
+    """Give a function that holds a budget while a tf.function is being traced."""
+
+    @budget("1 MiB")
+    def step() -> Any:
+        return tf.sin(x) + 1.0
+
+    def block() -> Any:
+        with budget("1 MiB"):
+            return tf.sin(x) + 1.0
+
+    match how:
+        case "decorated":
+            return tf.function(step)
+        case "around an inner function":
+            inner = budget("1 MiB")(tf.function(lambda: tf.sin(x) + 1.0))
+            return tf.function(lambda: inner())
+        case "block":
+            return tf.function(block)
+        case _:
+            data = tf.data.Dataset.range(1)
+            return lambda: list(data.map(lambda _: step()))
+
+
+HOWS = ["decorated", "around an inner function", "block", "tf.data"]
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_budget_where_a_function_is_traced_is_refused(x: Any, how: str) -> None:
+    with pytest.raises(RuntimeError, match=r"while a tf\.function is being") as caught:
+        traced(how, x)()
+    assert "put the budget around the call" in str(caught.value)
+    with ll.record() as recording:
+        three(x)
+    assert recording.peak_bytes == 3 * S
+
+
+def test_budget_around_a_traced_function_holds_every_call(x: Any) -> None:
+    step = tf.function(lambda: [tf.sin(x), tf.cos(x)])
+    for _ in range(2):  # the first call traces
+        with pytest.raises(MemoryBudgetExceeded) as caught, budget(2 * S - 1):
+            step()
+        # The graph's own small constants stay out of the comparison.
+        assert caught.value.peak_bytes >= 2 * S
+    with budget(2 * S):
+        assert len(budget("2 MiB")(step)()) == 2
+
+    @budget("2 MiB")
+    def eager() -> Any:
+        return tf.sin(x) + 1.0
+
+    # What runs eagerly inside of a graph is no tracing.
+    assert tf.function(lambda: tf.py_function(eager, [], tf.float32))().shape == [512, 512]
+
+
+def test_error_carries_the_table_at_the_peak(x: Any) -> None:
+    with pytest.raises(MemoryBudgetExceeded) as caught, budget(0):
+        three(x)
+    table = caught.value.at_peak
+    assert [(buffer.op, buffer.nbytes) for buffer in table] == [
+        ("Sin", S),
+        ("Cos", S),
+        ("AddV2", S),
+    ]
+    assert "test_budget.py" in table._repr_html_()
+
+
 def test_nested_budgets_count_from_their_own_start(x: Any) -> None:
     with budget("2 MiB"):
         a = tf.sin(x)
@@ -197,47 +264,38 @@ def test_budget_that_cannot_be_checked_for_certain_warns(
 
 
 PLUGIN_TESTS = """
-import os, sys
+import sys
+
+loaded_by_the_plugin = {"lessons_lib", "tensorflow"} & set(sys.modules)
+import tensorflow as tf  # as most test modules do, before any fixture
 
 def test_nothing_is_loaded_by_the_plugin():
     assert "lessons_lib_pytest" in sys.modules
-    assert "lessons_lib" not in sys.modules and "tensorflow" not in sys.modules
+    assert not loaded_by_the_plugin
+    assert "lessons_lib" not in sys.modules
 
 def test_small_buffers_count_although_tensorflow_was_imported_first(tf_memory_budget):
-    import tensorflow as tf
     assert "lessons_lib.instruments.budget" in sys.modules
     with tf_memory_budget("100 kB"):
         tf.zeros([20_000])
 
 def test_over_budget(tf_memory_budget):
-    import tensorflow as tf
     with tf_memory_budget("70 kB"):
         tf.zeros([20_000])
 """
-IMPORTS_FIRST = (
-    "import tensorflow\nfrom test_plugin import *\ndel test_nothing_is_loaded_by_the_plugin\n"
-)
 
 
-def test_fixture_loads_tensorflow_only_when_used(tmp_path: Path) -> None:
+def test_fixture_loads_nothing_until_used_and_is_exact_where_tensorflow_came_first(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "test_plugin.py").write_text(PLUGIN_TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    done = run_pytest(tmp_path, "test_plugin.py")
+    done = run_pytest(tmp_path, "test_plugin.py", "-W", "error::RuntimeWarning:lessons_lib")
     assert "test_nothing_is_loaded_by_the_plugin PASSED" in done
     assert "imported_first PASSED" in done
     assert "test_over_budget FAILED" in done
     assert "MemoryBudgetExceeded: the block needed 78.1" in done  # KiB, and a shape
     assert "tf.zeros([20_000])" in done
-
-
-def test_fixture_is_exact_when_a_test_module_imports_tensorflow_itself(tmp_path: Path) -> None:
-    (tmp_path / "test_plugin.py").write_text(PLUGIN_TESTS)
-    (tmp_path / "test_first.py").write_text(IMPORTS_FIRST)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    done = run_pytest(tmp_path, "test_first.py", "-W", "error::RuntimeWarning:lessons_lib")
-    assert "imported_first PASSED" in done
-    assert "test_over_budget FAILED" in done
-    assert "MemoryBudgetExceeded: the block needed 78.1" in done  # KiB, and a shape
 
 
 def run_pytest(folder: Path, *arguments: str) -> str:

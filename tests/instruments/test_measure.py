@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import lessons_lib as ll
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.measure import Measurement, measure, run_once
 from tests.support.exactness_checks import ints, nbytes, new, ready, scalar
@@ -185,6 +186,16 @@ def test_measuring_inside_a_measured_function() -> None:
 def test_what_cannot_be_called(fn: Any) -> None:
     with pytest.raises(TypeError, match="function without arguments"):
         measure(fn)
+
+
+@pytest.mark.parametrize("instrument", ["measure", "compare", "process_memory"])
+def test_nothing_is_measured_where_a_function_is_being_traced(instrument: str) -> None:
+    counted = Counted()
+    given = {"f": counted} if instrument == "compare" else counted
+    inside = tf.function(lambda: getattr(ll, instrument)(given))
+    with pytest.raises(RuntimeError, match=f"{instrument} is called while"):
+        inside()
+    assert counted.calls == 0
 
 
 @pytest.mark.parametrize("name", ["repeats", "warmup"])

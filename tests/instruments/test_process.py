@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 import time
 import tracemalloc
@@ -15,6 +16,10 @@ from lessons_lib.common.units import MIB
 from lessons_lib.instruments import process
 from lessons_lib.instruments.process import process_memory, resident_bytes
 from tests.support.exactness_checks import ints, new, ready, scalar
+
+ORIGINALS = {
+    name: getattr(tracemalloc, name) for name in ("start", "stop", "reset_peak", "clear_traces")
+}
 
 
 def test_each_view_sees_its_own() -> None:
@@ -81,6 +86,81 @@ def test_a_function_that_stops_tracemalloc() -> None:
     assert not tracemalloc.is_tracing()
 
 
+def test_meters_of_the_program_are_left_alone() -> None:
+    array = np.ones(64 * MIB, np.uint8)
+    del array
+    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    tracemalloc.start(7)
+    try:
+        gone = bytearray(50 * MIB)
+        del gone
+        peak = tracemalloc.get_traced_memory()[1]
+        found = process_memory(lambda: bytearray(3 * MIB))
+        assert tracemalloc.get_traced_memory()[1] == peak
+        assert tracemalloc.get_traceback_limit() == 7
+    finally:
+        tracemalloc.stop()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >= highest
+    assert 3 * MIB <= found.heap_kept_bytes < 4 * MIB
+    assert "tracemalloc itself" in found.notes[0]
+    assert process_memory(lambda: None).notes == ()
+
+
+def _starts_and_stops() -> Any:
+    tracemalloc.start(5)
+    assert tracemalloc.get_traceback_limit() == 5
+    assert tracemalloc.get_traced_memory()[1] < MIB  # its own begins at nothing
+    block = bytearray(10 * MIB)
+    tracemalloc.stop()
+    assert not tracemalloc.is_tracing()
+    return block
+
+
+def _resets_the_peak() -> Any:
+    block = bytearray(10 * MIB)
+    del block
+    tracemalloc.reset_peak()
+
+
+def _clears_the_traces() -> Any:
+    block = bytearray(4 * MIB)
+    tracemalloc.clear_traces()
+    return block, bytearray(6 * MIB)
+
+
+def _uses_nothing() -> Any:
+    return bytearray(10 * MIB)
+
+
+@pytest.mark.parametrize("on", [False, True])
+@pytest.mark.parametrize(
+    "program", [_starts_and_stops, _resets_the_peak, _clears_the_traces, _uses_nothing]
+)
+def test_heap_of_a_function_that_uses_tracemalloc_is_seen(program: Any, on: bool) -> None:
+    if on and program is _starts_and_stops:
+        pytest.skip("a second start does nothing, with us or without")
+    if on:
+        tracemalloc.start()
+    try:
+        found = process_memory(program)
+        assert tracemalloc.is_tracing() is on
+    finally:
+        tracemalloc.stop()
+    assert 10 * MIB <= found.heap_peak_bytes < 11 * MIB
+    assert found.heap_kept_bytes < 11 * MIB
+    assert [getattr(tracemalloc, name) for name in ORIGINALS] == list(ORIGINALS.values())
+
+
+def test_tracemalloc_that_the_function_starts_stays_on() -> None:
+    try:
+        found = process_memory(lambda: tracemalloc.start(3))
+        assert tracemalloc.is_tracing()
+        assert tracemalloc.get_traceback_limit() == 3
+    finally:
+        tracemalloc.stop()
+    assert found.heap_peak_bytes < MIB
+
+
 @pytest.mark.parametrize("interval", [0, -1, 0.0, float("nan"), float("inf"), 1e12, 10**400])
 def test_absurd_intervals(interval: float) -> None:
     called: list[int] = []
@@ -102,7 +182,6 @@ def test_what_cannot_be_called(fn: Any) -> None:
 
 
 def test_systems_without_the_kernels_peak(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr(process, "_RESET", str(tmp_path / "missing" / "clear_refs"))
     monkeypatch.setattr(process, "_STATUS", str(tmp_path / "missing"))
     found = process_memory(lambda: None)
     assert found.resident_peak_bytes == max(s.resident_bytes for s in found.samples)
