@@ -59,6 +59,11 @@ class Curve:
     def __getitem__(self, value: int) -> float:
         return self.values[value]
 
+    def law_in(self, unit: Unit) -> str:
+        """Write the law with a unit: ``3 S``, ``(n + 2) S``."""
+        sums = " + " in self.law or " − " in self.law
+        return f"({self.law}) {unit.name}" if sums else f"{self.law} {unit.name}"
+
 
 @dataclass(frozen=True, repr=False)
 class Sweep(Result):
@@ -93,7 +98,7 @@ class Sweep(Result):
     @property
     def laws(self) -> str:
         """All laws in one line, as a verdict cites them."""
-        return "; ".join(f"{curve.label}: {curve.law} {self.unit.name}" for curve in self)
+        return "; ".join(f"{curve.label}: {curve.law_in(self.unit)}" for curve in self)
 
     def rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Give the table: its headings, and a row for each function."""

@@ -73,7 +73,7 @@ def draw_sweep(
     size = result.unit.nbytes
     with settings():
         own = ax is None
-        labels = [_label(curve, result.unit.name) for curve in result]
+        labels = [f"{curve.label}: {curve.law_in(result.unit)}" for curve in result]
         if ax is None:
             ax = new_axes(10.0, 4.4)
             room = max(text_size(label, bold=True)[0] for label in labels) / DPI + 0.3
@@ -97,11 +97,6 @@ def draw_sweep(
             name_ends(ax, ends)
         set_alt(ax, describe_sweep(result))
     return ax
-
-
-def _label(curve: Curve, unit: str) -> str:
-    law = f"({curve.law})" if " + " in curve.law or " − " in curve.law else curve.law
-    return f"{curve.label}: {law} {unit}"
 
 
 def _draw_curve(ax: Axes, curve: Curve, position: int, size: int) -> float:
