@@ -19,9 +19,9 @@ CLASS_IDLE_SECONDS
 CLASS_STATE
     Folder for the hub's database and secrets; the current one without it.
 
-Give learners this link; it brings the lessons into their home, and later keeps what they changed:
-``https://ADDRESS/hub/user-redirect/git-pull?repo=REPOSITORY&urlpath=lab/tree/NAME/notebooks/\
-00_start_here.ipynb`` with the repository's address and name, percent-encoded.
+When a learner's server starts, the lessons are copied without outputs into the folder
+``tensorflow_memory`` of their home.  What they change there stays; a newer version of a lesson
+comes beside it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ STATE = Path(os.environ.get("CLASS_STATE", ".")).resolve()
 DATA_BYTES = int(os.environ.get("CLASS_DATA_MIB", "1280")) * 1024 * 1024
 IDLE_SECONDS = int(os.environ.get("CLASS_IDLE_SECONDS", "3600"))
 BIN = Path(sys.executable).parent
+COPY = Path(__file__).resolve().parents[1] / "lessons_lib" / "cli" / "lessons.py"
+HOME_FOLDER = "tensorflow_memory"
 
 
 class LimitedSpawner(LocalProcessSpawner):
@@ -78,8 +80,15 @@ c.Authenticator.allowed_users = {
 }
 
 c.JupyterHub.spawner_class = LimitedSpawner
-c.Spawner.cmd = [str(BIN / "jupyterhub-singleuser")]
-c.Spawner.default_url = "/lab"
+c.Spawner.cmd = [
+    sys.executable,
+    str(COPY),
+    "--to",
+    f"~/{HOME_FOLDER}",
+    "--then",
+    str(BIN / "jupyterhub-singleuser"),
+]
+c.Spawner.default_url = f"/lab/tree/{HOME_FOLDER}/my_lessons/00_start_here.ipynb"
 c.Spawner.notebook_dir = "~"
 c.Spawner.start_timeout = 120
 c.Spawner.http_timeout = 120

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Final
 
 from lessons_lib import __version__
-from lessons_lib.cli import program
+from lessons_lib.cli import lessons, program
 from lessons_lib.cli.html_report import ProgramReport
 from lessons_lib.common import runtime
 from lessons_lib.common.files import write_atomically
@@ -39,7 +39,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m lessons_lib", description="Measure TensorFlow's memory."
     )
     parser.add_argument("--version", action="version", version=f"lessons_lib {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="run")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{run,lessons}")
+    commands.add_parser("lessons", add_help=False, help="open the lessons in JupyterLab")
     run = commands.add_parser(
         "run",
         usage="python -m lessons_lib run [-o FILE] (script.py | -m module) [arguments ...]",
@@ -68,7 +69,10 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    ours, theirs = _split(sys.argv[1:] if arguments is None else arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    if list(words[:1]) == ["lessons"]:
+        return lessons.main(words[1:])
+    ours, theirs = _split(words)
     options = _parser().parse_args(ours)
     name = options.program if options.module else Path(options.program).stem
     output = Path(options.output or f"{name or 'program'}_memory.html").absolute()

@@ -21,9 +21,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.notebooks import LESSONS, ROOT
+from lessons_lib.cli.lessons import SETTINGS
+from tests.support.notebooks import LESSONS
 
-OVERRIDES = ROOT / "binder" / "default_setting_overrides.json"
 PROGRESS = "progress.json"  # what a learner has solved
 START_SECONDS = 90
 STOP_SECONDS = 20
@@ -99,8 +99,8 @@ def jupyterlab(folder: Path, python: str = sys.executable) -> Iterator[Server]:
 def _settings(folder: Path) -> None:
     labconfig = folder / "config" / "labconfig"
     labconfig.mkdir(parents=True)
-    overrides = json.loads(OVERRIDES.read_text(encoding="utf-8")) | IN_FULL
-    (labconfig / OVERRIDES.name).write_text(json.dumps(overrides), encoding="utf-8")
+    overrides = json.dumps(SETTINGS | IN_FULL)
+    (labconfig / "default_setting_overrides.json").write_text(overrides, encoding="utf-8")
 
 
 def _environment(folder: Path) -> dict[str, str]:

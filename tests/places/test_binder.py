@@ -114,6 +114,7 @@ def threads(root: Path, **environment: str) -> dict[str, int]:
     show = "import json, os; print(json.dumps(dict(os.environ)))"
     done = subprocess.run(
         [str(BINDER / "start"), sys.executable, "-c", show],
+        cwd=root,  # where there are no lessons to copy
         env={"PATH": os.environ["PATH"], "CGROUP_ROOT": str(root)} | environment,
         capture_output=True,
         text=True,
@@ -174,9 +175,20 @@ def test_last_step_sets_what_jupyterlab_shows_first(tmp_path: Path) -> None:
     )
     settings = tmp_path / "etc" / "jupyter"
     page = json.loads((settings / "jupyter_lab_config.json").read_text())["LabApp"]["default_url"]
-    assert (ROOT / page.removeprefix("/lab/tree/")).is_file()
-    shown = json.loads((settings / "labconfig" / "default_setting_overrides.json").read_text())
-    assert shown["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+    assert (ROOT / "notebooks" / page.removeprefix("/lab/tree/my_lessons/")).is_file()
+
+
+@needs_bash
+def test_image_starts_in_a_copy_of_the_lessons(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+    (tmp_path / "lessons_lib" / "cli").mkdir(parents=True)
+    shutil.copy(ROOT / "lessons_lib" / "cli" / "lessons.py", tmp_path / "lessons_lib" / "cli")
+    done = subprocess.run(
+        [str(BINDER / "start"), "echo", "started", "--port=1"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "started --port=1\n"
+    assert (tmp_path / "my_lessons" / "00_start_here.ipynb").is_file()
 
 
 @pytest.mark.skipif(
