@@ -10,6 +10,7 @@ to twice its size; peaks there, and memory outside of the allocator, are not see
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
@@ -244,6 +245,7 @@ class MemoryCallback:
                 "set KERAS_BACKEND=tensorflow before Keras is imported"
             )
         self._log = _Log()
+        gc.collect()  # garbage of earlier work, freed between steps, would hide what is kept there
         if getattr(model, "jit_compile", False) is True:
             self._log.notes["XLA compiled the step: it is one operation, on no line."] = None
 
