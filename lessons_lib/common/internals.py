@@ -146,6 +146,14 @@ gradient_function: Final = _part(
     "tensorflow.python.eager.backprop:_gradient_function", _GRADIENTS, _NO_RECORDING
 )
 
+#: The module with the one function that computes a tape's gradients.
+imperative_grad: Final = _module(
+    "tensorflow.python.eager.imperative_grad",
+    "imperative_grad",
+    "telling gradients from temporaries",
+    _NO_RECORDING,
+)
+
 
 @_of_object("EagerTensor._id", _GRADIENTS, "eager gradients get no line of a forward operation")
 def tensor_number(tensor: Any) -> int:
@@ -164,6 +172,27 @@ def gradients_of(operation: Any) -> Any:
 def original_op(operation: Any) -> Any:
     """Give the operation that this one is the gradient or a copy of; None for others."""
     return getattr(operation, "_original_op", None)
+
+
+_CATEGORIES: Final = "telling what a buffer is for"
+#: The module in which every variable's handle is made.
+resource_variable_ops: Final = _module(
+    "tensorflow.python.ops.resource_variable_ops",
+    "_variable_handle_from_shape_and_dtype",
+    _CATEGORIES,
+    _NO_RECORDING,
+)
+#: Gives the eager context, whose ``scope_name`` is the scope that operations are made in.
+eager_context: Final = _part("tensorflow.python.eager.context:context", _CATEGORIES, _NO_RECORDING)
+_KERAS_STATE: Final = "keras.src.backend.common.global_state"
+_enter(f"{_KERAS_STATE}:GLOBAL_STATE_TRACKER", _CATEGORIES, "no layer is named", "Keras 3.0")
+
+
+def keras_scopes() -> list[Any]:
+    """Give Keras' open name scopes on this thread, each with ``name`` and ``caller``."""
+    state = sys.modules.get(_KERAS_STATE)
+    tracker = getattr(state, "GLOBAL_STATE_TRACKER", None)
+    return getattr(tracker, "name_scope_stack", None) or []
 
 
 # --- The profiler --------------------------------------------------------------------------------

@@ -9,15 +9,16 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line
-from lessons_lib.recording import graph_ops
-from lessons_lib.recording.buffers import Site
+from lessons_lib.recording import graph_ops, profile_format
+from lessons_lib.recording.buffers import Purpose, Site
 from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.profile_format import MemoryEvent, Segment
+from lessons_lib.recording.purposes import Purposes
 
 #: How the runtime names the gradient of a whole function.
 _BACKWARD: Final = "__inference___backward"
@@ -47,19 +48,19 @@ class _Spans:
     def __init__(self, spans: Sequence[tuple[int, int]]) -> None:
         self._starts = [start for start, _ in spans]
         self._ends = [end for _, end in spans]
-        self._parents: list[int] = []
+        self.parents: list[int] = []
         open_: list[int] = []
         for i, (start, _) in enumerate(spans):
             while open_ and self._ends[open_[-1]] <= start:
                 open_.pop()
-            self._parents.append(open_[-1] if open_ else -1)
+            self.parents.append(open_[-1] if open_ else -1)
             open_.append(i)
 
     def at(self, time: int) -> int:
         """Give the index of the innermost span around a time, or -1."""
         i = bisect.bisect_right(self._starts, time) - 1
         while i >= 0 and self._ends[i] < time:
-            i = self._parents[i]
+            i = self.parents[i]
         return i
 
 
@@ -80,6 +81,11 @@ class Attribution:
             self._runs.setdefault(thread, []).append(time)
         self._resolvers: dict[str, graph_ops.Resolver | None] = {}
         self._sessions: list[graph_ops.Resolver] | None = None
+        self._purposes = Purposes(segment, log)
+        self._iterators = {
+            thread: _Spans([(start, end) for start, end, _ in spans])
+            for thread, spans in segment.iterators.items()
+        }
         self._cache: dict[object, int] = {}
         self._lines: dict[object, Line] = {}
         # A thread whose calls do not pair with their marks is not attributed: never a guess.
@@ -104,15 +110,43 @@ class Attribution:
             started = self._started(event)
         # Calls from one place are one object, so its address tells them apart.
         places = (id(call), id(started))
-        key = (event.op, event.shape, event.dtype, event.kind, function, folded, places)
+        iterator = self._iterator(event) if function is None and event.op != "MakeIterator" else ""
+        key = (event.op, event.shape, event.dtype, event.kind, function, folded, places, iterator)
         number = self._cache.get(key)
         if number is None:
             if folded:
                 site = self._describe_folded(event, function or "")
             else:
                 site = self._describe(event, function, call, started)
+            site = replace(site, purpose=self._purpose(event, site, function, call, iterator))
             number = self._cache[key] = self._table.number(site)
         return number
+
+    def _purpose(
+        self, event: MemoryEvent, site: Site, function: str | None, call: Call | None, iterator: str
+    ) -> Purpose:
+        if iterator:
+            return self._purposes.of_pipeline(iterator)
+        if function is not None:
+            return self._purposes.of_graph(function, event, site, lambda n: self._path(function, n))
+        return self._purposes.of_call(call, site.op, site.shape)
+
+    def _path(self, function: str, name: str) -> tuple[str, ...] | None:
+        resolver = self._resolver(function)
+        origin = resolver.find(name) if resolver is not None and name else None
+        return None if origin is None else tuple(op.name for op in origin.path)
+
+    def _iterator(self, event: MemoryEvent) -> str:
+        """Give the iterator of a data pipeline that was running, or that called a function."""
+        thread, time = self._segment.runs.get(event.step, (event.thread, event.time))
+        spans = self._iterators.get(thread)
+        i = -1 if spans is None else spans.at(time)
+        if spans is None or i < 0:
+            return ""
+        names = self._segment.iterators[thread]
+        if names[i][2] == profile_format.CAPTURED and (outer := spans.parents[i]) >= 0:
+            i = outer
+        return names[i][2]
 
     def _call(self, event: MemoryEvent) -> Call | None:
         spans, calls = self._spans.get(event.thread), self._calls.get(event.thread)

@@ -62,7 +62,7 @@ class Row:
     Attributes
     ----------
     key : str
-        What the buffers share: an operation type or a source line.
+        What the buffers share: an operation type, a source line, a category, a layer.
     line : Line or None
         The line, in a breakdown by line.
     buffers : int
@@ -81,12 +81,12 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Breakdown(Result):
-    """Bytes of a recording by operation or by line, most at the peak first.
+    """Bytes of a recording by operation, line, category or layer, most at the peak first.
 
     Attributes
     ----------
     by : str
-        ``"op"`` or ``"line"``.
+        ``"op"``, ``"line"``, ``"category"`` or ``"layer"``.
     rows : tuple of Row
         Their bytes add up to the recording's allocated bytes, exactly.
     """

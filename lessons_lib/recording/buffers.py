@@ -17,9 +17,39 @@ import numpy.typing as npt
 
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import format_bytes
+from lessons_lib.recording.categories import Category, Phase
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a buffer is for.
+
+    Attributes
+    ----------
+    category : Category
+    phase : Phase or None
+        The part of a training step in which it was made.
+    layer : str or None
+        The layer's path (``encoder/dense``); for a gradient, that of what it is the gradient of;
+        in a data pipeline, the transformation that keeps it.
+    variable : str or None
+        The variable that holds it, or whose gradient it is: ``conv2d_3/kernel``; for an
+        optimizer's slot, ``conv2d_3/kernel/momentum``.
+    held : int
+        Number of the variable that holds it; 0 when none does.  The number is the process' own.
+    before : Category or None
+        What it was for until the variable took it over.
+    """
+
+    category: Category = Category.OTHER
+    phase: Phase | None = None
+    layer: str | None = None
+    variable: str | None = None
+    held: int = 0
+    before: Category | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +74,8 @@ class Site:
         The ``tf.function`` that was running, or None in eager mode.
     fused : tuple of str
         Operations of the user's graph that were computed by this one's kernel.
+    purpose : Purpose
+        What the buffers are for.
     """
 
     op: str | None = None
@@ -55,6 +87,7 @@ class Site:
     forward_line: Line | None = None
     function: str | None = None
     fused: tuple[str, ...] = ()
+    purpose: Purpose = Purpose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +160,16 @@ class Buffer:
     def fused(self) -> tuple[str, ...]:
         """Operations of the user's graph that this one's kernel computed too."""
         return self.site.fused
+
+    @property
+    def purpose(self) -> Purpose:
+        """What the buffer is for: its category, layer and variable."""
+        return self.site.purpose
+
+    @property
+    def category(self) -> Category:
+        """Its category, such as activations; ``other`` when it cannot be told."""
+        return self.site.purpose.category
 
     def __repr__(self) -> str:
         what = self.op or "unknown op"

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
@@ -34,6 +34,8 @@ from lessons_lib.common.internals import (
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, is_user_file, line_of, number_in_code
 from lessons_lib.recording import profile_format, profiler
+from lessons_lib.recording.eager_notes import WRITES, Context, EagerNotes, Noter, Origin, origin_of
+from lessons_lib.recording.scopes import Scope, eager_scope
 
 FAST: Final = "TFE_Py_FastPathExecute"
 _EXECUTE: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
@@ -55,11 +57,12 @@ class Place(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One call into TensorFlow: where from, what for, and for a gradient, of what."""
+    """One call into TensorFlow: where from, what for, for a gradient, of what; part of what."""
 
     place: Place | None
     kind: str
     forward: Place | None
+    context: Context = Context()
 
 
 class _Forward(NamedTuple):
@@ -68,6 +71,7 @@ class _Forward(NamedTuple):
     op: str
     place: Place | None
     inputs: tuple[int, ...]
+    scope: Scope | None = None
 
 
 @dataclass(slots=True)
@@ -98,12 +102,15 @@ class CallLog:
         Where the Python function behind a function's name is defined.
     sessions : list of tf.Graph
         Graphs that a ``tf.compat.v1.Session`` ran.
+    notes : EagerNotes
+        What the calls were for.
     """
 
     threads: dict[int, list[Call]] = field(default_factory=dict)
     graphs: dict[str, Any] = field(default_factory=dict)
     definitions: dict[str, Place] = field(default_factory=dict)
     sessions: list[Any] = field(default_factory=list)
+    notes: EagerNotes = field(default_factory=EagerNotes)
 
 
 class Watcher:
@@ -113,11 +120,13 @@ class Watcher:
         self.log = CallLog()
         self._made = _Made()
         self._current: dict[int, list[Call]] = {}
+        self._numbers: dict[int, int] = {}
         self._originals: list[tuple[Any, str, Any]] = []
-        self._user: dict[str, bool] = {}
+        self._origins: dict[str, Origin] = {}
         # One `Call` for all calls from a place; those of a long loop would cost time and memory.
-        self._known: dict[tuple[int, int, str, int], Call] = {}
+        self._known: dict[tuple[Any, ...], Call] = {}
         self.gradient_of = threading.local()
+        self.noter = Noter()
 
     def install(self) -> None:
         """Put the wrappers in place."""
@@ -131,6 +140,7 @@ class Watcher:
         convert = "convert_to_eager_tensor"
         self._replace(constant_op, convert, self._wrapped(getattr(constant_op, convert), convert))
         self._replace(BaseSession, "run", self._noted_run(BaseSession.run))
+        self.noter.install(self._replace)
         _gradients.watcher = self
 
     def remove(self) -> None:
@@ -145,6 +155,7 @@ class Watcher:
     def take(self) -> CallLog:
         """Give the log of the session that has ended, and begin the next one."""
         taken = self.log
+        taken.notes = self.noter.take()
         self.log = CallLog(
             graphs=taken.graphs, definitions=taken.definitions, sessions=taken.sessions
         )
@@ -160,6 +171,7 @@ class Watcher:
         number = len(self.log.threads)
         calls: list[Call] = []
         self.log.threads[number] = self._current[ident] = calls
+        self._numbers[ident] = number
         profiler.mark(profile_format.THREAD, number)
         return calls
 
@@ -168,49 +180,69 @@ class Watcher:
         mark_name = profile_format.CALL
         frame_here = sys._getframe
         ident = threading.get_ident
-        user = self._user
-        gradient_of = self.gradient_of
+        origins = self._origins
+        written: dict[str, bool] = {}
+        noter = self.noter
+        gradient_of, running = self.gradient_of, noter.running
         no_tape = pywrap_tfe.TFE_Py_TapeSetIsEmpty
-        fast, cancelable = name == FAST, name in _EXECUTE
+        fast, executes = name == FAST, name in _EXECUTE
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             frame: FrameType | None = frame_here(1)
+            part = 0
             while frame is not None:
                 file = frame.f_code.co_filename
-                own = user.get(file)
-                if own is None:
-                    own = user[file] = is_user_file(file)
-                if own:
-                    break
+                origin = origins.get(file)
+                if origin is None:
+                    origin = origins[file] = origin_of(file)
+                if origin:
+                    if origin == 1:  # the user's
+                        break
+                    part = part or origin
                 frame = frame.f_back
-            forward = getattr(gradient_of, "place", None)
-            if frame is None:
-                key = (0, 0, name, id(forward))
-            else:
-                # By identity: to hash a code object means to read all of it.
-                key = (id(frame.f_code), frame.f_lasti, name, id(forward))
+            forward = getattr(gradient_of, "forward", None)
+            backward = getattr(running, "backward", False)
+            scope = eager_scope() if forward is None else forward.scope
+            taped = not no_tape()
+            # By identity: to hash a code object means to read all of it.
+            code, at = (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
+            key = (code, at, name, id(forward and forward.place), id(scope), taped, backward, part)
             known = self._known
             call = known.get(key)
             if call is None:
-                place = None if frame is None else Place(frame.f_code, frame.f_lasti)
-                call = known[key] = Call(place, name, forward)
+                call = known[key] = Call(
+                    None if frame is None else Place(frame.f_code, at),
+                    name,
+                    None if forward is None else forward.place,
+                    Context(scope, taped, backward, Origin(part)),
+                )
             frame = None
             calls = self._current.get(ident())
             if calls is None:
                 calls = self._new_thread(ident())
             calls.append(call)
-            if cancelable:
+            op, inputs = (
+                (args[1], args[3:]) if fast else (args[2], args[3]) if executes else ("", ())
+            )
+            if isinstance(op, bytes):
+                op = op.decode()
+            writes = written.get(op)
+            if writes is None:
+                writes = written[op] = WRITES.fullmatch(op) is not None
+            if writes:
+                noter.written((self._numbers[ident()], len(calls) - 1), op, inputs)
+            if executes:
                 self._note_function(args, frame_here(1))
             mark = marker(mark_name)
             try:
                 result = original(*args, **kwargs)
             finally:
                 mark.Stop()
-            if fast:
-                if not no_tape():
-                    self._note_tensors(call.place, args, result)
-                elif args[1] == "AddN":
-                    self._note_sum(args[3], result)
+            if taped:
+                if op:
+                    self._note_tensors(call, op, inputs, result)
+            elif op == "AddN":
+                self._note_sum(inputs[0] if fast else inputs, result)
             return result
 
         return wrapper
@@ -245,16 +277,16 @@ class Watcher:
         if definition is not None:
             self.log.definitions[name] = definition
 
-    def _note_tensors(self, place: Place | None, args: tuple[Any, ...], result: Any) -> None:
+    def _note_tensors(self, call: Call, op: str, values: Sequence[Any], result: Any) -> None:
         made = self._made
-        inputs = tuple(tensor_number(value) for value in args[3:])
-        forward = _Forward(args[1], place, inputs)
+        inputs = tuple(tensor_number(value) for value in values)
+        forward = _Forward(op, call.place, inputs, call.context.scope)
         for tensor in result if isinstance(result, list) else (result,):
             number = tensor_number(tensor)
             if number >= 0:
                 made.by_output[number] = forward
         if inputs and inputs[0] >= 0:
-            key = (args[1], inputs[0])
+            key = (op, inputs[0])
             # Two operations on the same input cannot be told apart: then say nothing.
             made.by_input[key] = None if key in made.by_input else forward
 
@@ -328,13 +360,12 @@ class _Gradients:
         if watcher is None:
             return self.original(*args)
         store = watcher.gradient_of
-        before = getattr(store, "place", None)
-        forward = watcher.forward_of(op, inputs, outputs, grads)
-        store.place = None if forward is None else forward.place
+        before = getattr(store, "forward", None)
+        forward = store.forward = watcher.forward_of(op, inputs, outputs, grads)
         try:
             result = self.original(*args)
         finally:
-            store.place = before
+            store.forward = before
         if forward is not None:
             watcher.note_chain(forward, result)
         return result

@@ -18,6 +18,7 @@ from lessons_lib.recording.attribution import Attribution, SiteTable
 from lessons_lib.recording.buffers import BufferStore, Site
 from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.profile_format import MemoryEvent, Segment
+from lessons_lib.recording.purposes import settle
 
 #: Allocator through which every tensor passes once the BFC setting is on.
 _POOL: Final = "bfc_cpu_allocator_for_gpu"
@@ -64,6 +65,7 @@ def join(segment: Segment, log: CallLog, table: SiteTable) -> Stretch:
     """Describe every allocation of a segment; the log's graphs are not needed afterwards."""
     namer = Attribution(segment, log, table)
     sites = [namer.site(event) if event.allocates else -1 for event in segment.memory]
+    settle(segment, log, sites, table.sites.__getitem__, table.number)
     levels, missing = _levels(segment)
     # In TensorFlow 2.16, what a thread did is lost when a later one gets its number.
     complete = set(log.threads) <= set(segment.threads.values())

@@ -9,6 +9,7 @@ results.
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,15 +20,21 @@ from lessons_lib.common.runtime import tf
 CALL: Final = "lessons_lib.call"
 THREAD: Final = "lessons_lib.thread"
 WINDOW: Final = "lessons_lib.window"
+MOMENT: Final = "lessons_lib.moment"
 
 _PIPELINE_THREAD: Final = "tf_data_"
 _FUNCTION_CALL: Final = "EagerLocalExecute: __"
 _FUNCTION_RUN: Final = "FunctionRun"
+_ITERATOR: Final = "Iterator::"
+#: A function that some transformation maps.
+CAPTURED: Final = f"{_ITERATOR}Map"
+#: What a pipeline's own threads run: ``ParallelMapProduce``, and the functions that it maps.
+_PIPELINE_WORK: Final = re.compile(r"(?P<name>\w+)Produce|InstantiatedCapturedFunction::Run\w*")
 _ALLOCATION: Final = "MemoryAllocation"
 _DEALLOCATION: Final = "MemoryDeallocation"
 #: Events that are read, under our own copy of the name, so that they compare by identity.
 _WANTED: Final = {
-    name: name for name in (_ALLOCATION, _DEALLOCATION, CALL, THREAD, WINDOW, _FUNCTION_RUN)
+    name: name for name in (_ALLOCATION, _DEALLOCATION, CALL, THREAD, WINDOW, MOMENT, _FUNCTION_RUN)
 }
 # What is read of a memory event, by the profiler's own names.
 _STATS: Final = (
@@ -81,12 +88,18 @@ class Segment:
         Which Python thread (by the number given in its marker) a thread of the profile is.
     windows : dict of int to int
         Time of each window marker, by its number.
+    moments : dict of int to (int, int)
+        Thread and time of each moment that `lessons_lib.recording.eager_notes` marked.
     functions : dict of int to str
         Name of the function that each execution step ran.
     started : dict of int to (int, int)
         Thread that started each such step, and when.
     function_calls : dict of int to list of (start, end, name)
         Per thread, when a function was called from Python.
+    runs : dict of int to (int, int)
+        Thread that started any step of a function, and when.
+    iterators : dict of int to list of (start, end, name)
+        Per thread, when iterators of a data pipeline were running.
     executed : dict of str to set of str
         Types of kernels that ran under each graph operation's name.
     pipeline : bool
@@ -100,9 +113,12 @@ class Segment:
     calls: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     threads: dict[int, int] = field(default_factory=dict)
     windows: dict[int, int] = field(default_factory=dict)
+    moments: dict[int, tuple[int, int]] = field(default_factory=dict)
     functions: dict[int, str] = field(default_factory=dict)
     started: dict[int, tuple[int, int]] = field(default_factory=dict)
     function_calls: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
+    runs: dict[int, tuple[int, int]] = field(default_factory=dict)
+    iterators: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
     executed: dict[str, set[str]] = field(default_factory=dict)
     pipeline: bool = False
     levels: tuple[int | None, int | None] = (None, None)
@@ -157,14 +173,20 @@ def read_profile(data: bytes) -> Segment:
 def _read_plane(plane: Any, segment: Segment) -> None:
     names = {key: meta.name for key, meta in plane.event_metadata.items()}
     stats = {key: meta.name for key, meta in plane.stat_metadata.items()}
-    calls: dict[int, str] = {}
+    named: dict[int, str] = {}
     wanted: dict[int, str] = {}
     for key, name in names.items():
         if name in _WANTED:
             wanted[key] = _WANTED[name]
         elif name.startswith(_FUNCTION_CALL):
             wanted[key] = _FUNCTION_CALL
-            calls[key] = name.partition(": ")[2]
+            named[key] = name.partition(": ")[2]
+        elif name.startswith(_ITERATOR):
+            wanted[key] = _ITERATOR
+            named[key] = name
+        elif match := _PIPELINE_WORK.fullmatch(name):
+            wanted[key] = _ITERATOR
+            named[key] = f"{_ITERATOR}{match['name']}" if match["name"] else CAPTURED
         elif ":" in name:
             # A graph operation that ran is an event "name:Type".
             operation, _, kernel = name.rpartition(":")
@@ -187,18 +209,24 @@ def _read_plane(plane: Any, segment: Segment) -> None:
                 segment.threads[thread] = reader.number(event, "number")
             elif kind is WINDOW:
                 segment.windows[reader.number(event, "number")] = start
+            elif kind is MOMENT:
+                segment.moments[reader.number(event, "number")] = (thread, start)
             elif kind is _FUNCTION_RUN:
                 step = reader.number(event, "id")
+                segment.runs[step] = (thread, start)
                 name = _caller(segment.function_calls.get(thread, ()), start)
                 if name is not None:
                     segment.functions[step] = name
                     segment.started[step] = (thread, start)
             else:
-                runs = segment.function_calls.setdefault(thread, [])
+                named_spans = segment.iterators if kind is _ITERATOR else segment.function_calls
+                runs = named_spans.setdefault(thread, [])
                 end = start + event.duration_ps
-                runs.append((start, end, calls[event.metadata_id]))
-    for spans in segment.calls.values():
-        spans.sort()
+                runs.append((start, end, named[event.metadata_id]))
+    for calls in segment.calls.values():
+        calls.sort()
+    for iterators in segment.iterators.values():
+        iterators.sort()
 
 
 def _caller(runs: Any, time: int) -> str | None:

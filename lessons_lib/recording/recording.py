@@ -19,7 +19,7 @@ import numpy as np
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
-from lessons_lib.recording import recording_file
+from lessons_lib.recording import composition, recording_file
 from lessons_lib.recording.breakdown import (
     UNKNOWN,
     Breakdown,
@@ -147,6 +147,22 @@ class Recording(Result):
             "line",
             lambda site: (UNKNOWN, None) if site.line is None else (str(site.line), site.line),
         )
+
+    def by_category(self) -> Breakdown:
+        """Break the bytes down by what they are for, such as weights or activations.
+
+        A buffer that a variable takes over counts as what it was before for as long as the
+        variable's old buffer is there.
+        """
+        return composition.by_category(self.buffers, self._peak_event)
+
+    def by_layer(self) -> Breakdown:
+        """Break the bytes down by layer: activations, gradients, weights and their slots.
+
+        A layer's name is its path (``encoder/dense``), without what all of them begin with.
+        Buffers of a data pipeline stand under the transformation that keeps them.
+        """
+        return composition.by_layer(self.buffers, self._peak_event)
 
     def breakdown(self, by: str, key: Callable[[Site], tuple[str, Line | None]]) -> Breakdown:
         """Break the bytes down by what a key makes of each buffer's site."""

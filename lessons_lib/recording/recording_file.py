@@ -16,7 +16,8 @@ import numpy as np
 
 from lessons_lib.common.files import write_atomically
 from lessons_lib.common.source import Line
-from lessons_lib.recording.buffers import BufferStore, Site
+from lessons_lib.recording.buffers import BufferStore, Purpose, Site
+from lessons_lib.recording.categories import Category, Phase
 
 FORMAT: Final = "lessons_lib recording"
 VERSION: Final = 1
@@ -135,6 +136,22 @@ def _site(value: Any) -> Site:
         forward_line=_line(value.get("forward_line")),
         function=text("function"),
         fused=tuple(fused),
+        purpose=_purpose(value.get("purpose") or {}),
+    )
+
+
+def _purpose(value: Any) -> Purpose:
+    _check(isinstance(value, dict), "a purpose is not an object")
+    category, phase, before = (value.get(name) for name in ("category", "phase", "before"))
+    held = value.get("held", 0)
+    _check(type(held) is int, "held is not a number")
+    return Purpose(
+        category=Category.OTHER if category is None else Category(category),
+        phase=None if phase is None else Phase(phase),
+        layer=_optional(value.get("layer"), str, "layer is not text"),
+        variable=_optional(value.get("variable"), str, "variable is not text"),
+        held=held,
+        before=None if before is None else Category(before),
     )
 
 

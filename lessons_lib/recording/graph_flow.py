@@ -1,0 +1,278 @@
+"""How data flows through a graph, with the graphs of loops, branches and functions laid into it.
+
+The runtime inlines them into one graph, so they are inlined here: each operation is a `Node`, known
+by its path (the names of the calls that it is in, and its own), and each input knows the nodes
+that it may come from.  A loop hands values on to its next iteration; such sources are marked, so
+that an order of the nodes remains.  Nothing of the graph is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from lessons_lib.recording.graph_ops import inner_graph
+from lessons_lib.recording.scopes import Scope, scope_of
+from lessons_lib.recording.variables import Variable, variable_of
+
+#: Operations that call functions: attributes with their names, and their first argument's place.
+_CALLS: Final = {
+    **dict.fromkeys(("PartitionedCall", "StatefulPartitionedCall"), (("f",), 0)),
+    **dict.fromkeys(("If", "StatelessIf"), (("then_branch", "else_branch"), 1)),
+    **dict.fromkeys(("Case", "StatelessCase"), (("branches",), 1)),
+    **dict.fromkeys(("While", "StatelessWhile"), (("body", "cond"), 0)),
+}
+_LOOPS: Final = ("While", "StatelessWhile")
+_VARIABLES: Final = ("VarHandleOp", "VariableV2", "Variable")
+#: Larger graphs are not looked into: nothing is said of their operations.
+_MOST_NODES: Final = 200_000
+_DEEPEST: Final = 40
+
+
+class Output(NamedTuple):
+    """An output of an operation: its shape (None where unknown) and type."""
+
+    shape: tuple[int | None, ...] | None
+    dtype: str
+
+
+class Source(NamedTuple):
+    """A node's output that a tensor may be, and whether it is from a loop's last iteration."""
+
+    node: int
+    output: int
+    back: bool
+
+
+class Use(NamedTuple):
+    """A node that takes an output."""
+
+    node: int
+    back: bool
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An operation.
+
+    Attributes
+    ----------
+    path : tuple of str
+    type : str
+    scope : Scope or None
+    backward : bool
+        Whether the gradient machinery made it, as far as its name tells.
+    outputs : tuple of Output
+    inputs : list of list of Source
+    variables : list of int
+        Variables that it reads or writes, as indices into `Flow.variables`.
+    uses : list of list of Use
+        For each output, the nodes that take it.
+    escapes : bool
+        Whether the function gives an output of it to its caller.
+    """
+
+    path: tuple[str, ...]
+    type: str
+    scope: Scope | None
+    backward: bool
+    outputs: tuple[Output, ...]
+    inputs: list[list[Source]] = field(default_factory=list)
+    variables: list[int] = field(default_factory=list)
+    uses: list[list[Use]] = field(default_factory=list)
+    escapes: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Flow:
+    """All nodes of a graph, each after those that it takes values from, and its variables."""
+
+    nodes: list[Node] = field(default_factory=list)
+    variables: list[Variable] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Inlined:
+    """A graph at one place: the call that it was inlined for, and the graphs inlined into it."""
+
+    graph: Any
+    path: tuple[str, ...] = ()
+    outer: _Inlined | None = None
+    call: Any = None
+    first: int = 0
+    body: bool = False
+    backward: bool = False
+    scope: Scope | None = None
+    arguments: dict[str, int] = field(default_factory=dict)
+    inner: dict[str, list[_Inlined]] = field(default_factory=dict)
+    nodes: dict[str, int] = field(default_factory=dict)
+
+
+def flow_of(graph: Any, is_backward: Callable[[Any], bool]) -> Flow | None:
+    """Read a graph; None when it is too large, or of a form that cannot be followed."""
+    reader = _Reader(is_backward)
+    try:
+        reader.read(graph)
+    except _TooLarge:
+        return None
+    return reader.flow
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _Reader:
+    def __init__(self, is_backward: Callable[[Any], bool]) -> None:
+        self.flow = Flow()
+        self._is_backward = is_backward
+        self._operations: list[tuple[_Inlined, Any]] = []
+        self._sources: dict[tuple[int, str, int], list[Source]] = {}
+        self._variables: dict[int | tuple[str, ...], int] = {}
+        self._captures: dict[str, Any] = {}
+
+    def read(self, graph: Any) -> None:
+        self._captures = {inner.op.name: outer for outer, inner in getattr(graph, "captures", ())}
+        whole = self._inline(_Inlined(graph), 0)
+        nodes = self.flow.nodes
+        for number, (place, op) in enumerate(self._operations):
+            node = nodes[number]
+            for tensor in op.inputs:
+                if _is_handle(tensor):
+                    node.variables += self._handles(place, tensor)
+                node.inputs.append(self._of(place, tensor))
+        for number, node in enumerate(nodes):
+            for sources in node.inputs:
+                for source in sources:
+                    nodes[source.node].uses[source.output].append(Use(number, source.back))
+        for tensor in getattr(graph, "outputs", ()):
+            for source in self._of(whole, tensor):
+                nodes[source.node].escapes = True
+
+    def _inline(self, place: _Inlined, depth: int) -> _Inlined:
+        graph = place.graph
+        place.arguments = {t.op.name: i for i, t in enumerate(getattr(graph, "inputs", ()))}
+        for op in graph.get_operations():
+            scope = scope_of(graph, op.name) or place.scope
+            backward = place.backward or self._is_backward(op)
+            if (call := _CALLS.get(op.type)) and depth < _DEEPEST:
+                inner = [
+                    self._inline(
+                        _Inlined(
+                            inner,
+                            (*place.path, op.name),
+                            place,
+                            op,
+                            first=call[1],
+                            body=attribute == "body",
+                            backward=backward,
+                            scope=scope,
+                        ),
+                        depth + 1,
+                    )
+                    for attribute, inner in _graphs(graph, op, call[0])
+                ]
+                if inner:
+                    place.inner[op.name] = inner
+                    continue
+            if len(self.flow.nodes) >= _MOST_NODES:
+                raise _TooLarge
+            place.nodes[op.name] = len(self.flow.nodes)
+            outputs = tuple(_output(tensor) for tensor in op.outputs)
+            node = Node((*place.path, op.name), op.type, scope, backward, outputs)
+            node.uses = [[] for _ in outputs]
+            self.flow.nodes.append(node)
+            self._operations.append((place, op))
+        return place
+
+    def _of(self, place: _Inlined, tensor: Any) -> list[Source]:
+        """Find what a tensor may be."""
+        op, index = tensor.op, tensor.value_index
+        key = (id(place), op.name, index)
+        if (known := self._sources.get(key)) is not None:
+            return known
+        found = self._sources[key] = []  # a loop that hands a value on as it is comes back here
+        for source in self._find(place, op, index):
+            if source not in found:
+                found.append(source)
+        return found
+
+    def _find(self, place: _Inlined, op: Any, index: int) -> Iterable[Source]:
+        for inner_place, inner_tensor, back in _origins(place, op, index):
+            for source in self._of(inner_place, inner_tensor):
+                yield source._replace(back=source.back or back)
+        if (number := place.nodes.get(op.name)) is not None and not _is_argument(place, op):
+            yield Source(number, index, False)
+
+    def _handles(self, place: _Inlined, tensor: Any) -> list[int]:
+        """Find the variables that a handle may belong to."""
+        seen: set[tuple[int, str, int]] = set()
+        found: dict[int, None] = {}
+
+        def visit(place: _Inlined, op: Any, index: int) -> None:
+            if (key := (id(place), op.name, index)) in seen:
+                return
+            seen.add(key)
+            for inner_place, inner_tensor, _ in _origins(place, op, index):
+                visit(inner_place, inner_tensor.op, inner_tensor.value_index)
+            if place.outer is None and op.name in self._captures:
+                handle = self._captures[op.name]
+                if hasattr(handle, "dtype") and handle.dtype.base_dtype == "resource":
+                    found[self._variable(id(handle), variable_of(handle))] = None
+            elif op.type in _VARIABLES:
+                variable = variable_of(op.outputs[0])
+                found[self._variable((*place.path, op.name), variable)] = None
+            elif op.type == "Identity" and op.inputs:
+                visit(place, op.inputs[0].op, op.inputs[0].value_index)
+
+        visit(place, tensor.op, tensor.value_index)
+        return list(found)
+
+    def _variable(self, key: int | tuple[str, ...], variable: Variable) -> int:
+        if key not in self._variables:
+            self._variables[key] = len(self.flow.variables)
+            self.flow.variables.append(variable)
+        return self._variables[key]
+
+
+def _origins(place: _Inlined, op: Any, index: int) -> Iterable[tuple[_Inlined, Any, bool]]:
+    """Follow a tensor through the edge of a graph: where it is called, or into what it calls."""
+    if _is_argument(place, op) and place.outer is not None:
+        argument = place.arguments[op.name]
+        yield place.outer, place.call.inputs[argument + place.first], False
+        if place.call.type in _LOOPS:
+            body = next(p for p in place.outer.inner[place.call.name] if p.body)
+            yield body, body.graph.outputs[argument], True
+    for inner in place.inner.get(op.name, ()):
+        if op.type not in _LOOPS:
+            yield inner, inner.graph.outputs[index], False
+        elif inner.body:
+            yield inner, inner.graph.outputs[index], False
+            yield place, op.inputs[index], False
+
+
+def _is_argument(place: _Inlined, op: Any) -> bool:
+    return op.name in place.arguments
+
+
+def _is_handle(tensor: Any) -> bool:
+    return tensor.dtype.base_dtype == "resource" or tensor.dtype._is_ref_dtype
+
+
+def _graphs(graph: Any, op: Any, attributes: tuple[str, ...]) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for attribute in attributes:
+        value = op.get_attr(attribute)
+        for function in value if isinstance(value, (list, tuple)) else [value]:
+            inner = inner_graph(graph, function.name)
+            if inner is None or len(inner.inputs) > len(op.inputs):
+                return []
+            found.append((attribute, inner))
+    return found
+
+
+def _output(tensor: Any) -> Output:
+    shape = tensor.shape
+    known = None if shape.rank is None else tuple(shape.as_list())
+    return Output(known, tensor.dtype.base_dtype.name)

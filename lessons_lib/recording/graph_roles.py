@@ -1,0 +1,411 @@
+"""What each operation of a graph makes: its phase, the category of its outputs, its layer.
+
+A training step is known by its structure, so it does not matter which library made it:
+
+- backward: what TensorFlow's gradient functions made, told by the scopes that they open;
+- update: what needs values of the backward pass;
+- forward: what the backward pass needs values of.
+
+A variable is a weight when the forward or the backward pass reads it, and an optimizer's when only
+the update does, unless the place where it was made says what it is.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from lessons_lib.recording.buffers import Purpose
+from lessons_lib.recording.categories import Category, Phase
+from lessons_lib.recording.graph_flow import Flow, Node, Output, flow_of
+from lessons_lib.recording.scopes import Owner
+from lessons_lib.recording.variables import Variable
+
+_BACKWARD_SCOPE: Final = re.compile(r"(?:^|/)(?:gradient_tape|gradients(?:_\d+)?)/")
+#: Functions by the names that TensorFlow gives them: the gradient of a whole function, and the
+#: function that keeps what that gradient needs.
+_BACKWARD_FUNCTION: Final = "__inference___backward"
+_FORWARD_FUNCTION: Final = "__forward_"
+#: Modules whose operations, made within the update, are gradients still.
+_CLIPPING: Final = re.compile(r"clip_ops\.py$|loss_scale_optimizer\.py$")
+_CLIPPING_FUNCTION: Final = re.compile(r"clip_(?:by|grad)|_clip")
+_TAPE: Final = "imperative_grad"
+#: How many frames, from the innermost, tell who made an operation; each costs microseconds.
+_FRAMES: Final = 14
+_SUMS: Final = frozenset(("AddN", "UnsortedSegmentSum", "ConcatV2", "StridedSlice", "Cast"))
+#: Operations that hand on the memory that they get.
+_VIEWS: Final = frozenset(
+    (
+        "Bitcast", "CheckNumerics", "EnsureShape", "ExpandDims", "Identity", "IdentityN",
+        "PreventGradient", "Reshape", "Squeeze", "StopGradient",
+    )
+)  # fmt: skip
+#: Operations that keep a tensor for later in a value of their own.
+_KEEPERS: Final = frozenset(
+    ("OptionalFromValue", "TensorListPushBack", "TensorListSetItem", "TensorArrayWriteV3")
+)
+_ASSIGNS: Final = frozenset(("AssignVariableOp", "Assign"))
+_PIPELINE: Final = re.compile(r"Iterator(?:V2)?GetNext|\w*Dataset\w*|OptionalGetValue")
+_UPDATES: Final = re.compile(
+    r"(?:Resource(?:Sparse)?Apply|ResourceScatter|ResourceStridedSliceAssign|Assign|Apply"
+    r"|SparseApply|Scatter(?:Nd)?(?:Add|Sub|Update))\w*"
+)
+_FLOATS: Final = ("float", "bfloat", "complex", "half")
+
+
+@dataclass(slots=True, eq=False)
+class Roles:
+    """The roles of a graph's operations.
+
+    Attributes
+    ----------
+    flow : Flow
+    phases : list of Phase or None
+        Of each node.
+    trains : bool
+        Whether there is a backward pass.
+    assigned : dict of (int, int) to int
+        Variables that take over a node's output.
+    gradients : set of int
+        Nodes that make what the optimizer is given.
+    categories : list of Category
+        Of each variable.
+    """
+
+    flow: Flow
+    phases: list[Phase | None]
+    trains: bool
+    keeps: bool
+    assigned: dict[tuple[int, int], int]
+    gradients: set[int]
+    categories: list[Category]
+    numbers: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _chains: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
+    _allocating: frozenset[tuple[str, ...]] = frozenset()
+
+    def begin(self, allocating: Iterable[tuple[str, ...]]) -> None:
+        """Say which operations allocated outputs: the others got the memory of an input."""
+        allocating = frozenset(allocating)
+        if allocating != self._allocating:
+            self._allocating, self._chains = allocating, {}
+
+    def role(
+        self,
+        path: tuple[str, ...],
+        kind: str,
+        shape: tuple[int, ...] | None,
+        dtype: str | None,
+    ) -> Purpose:
+        """Tell what a buffer is.
+
+        Parameters
+        ----------
+        path : tuple of str
+            The operation that made it, and before it the calls that it is in.
+        kind : str
+            The allocator's word: ``"output"``, ``"temp"``, or another one.
+        shape, dtype
+            As the allocator was told.
+        """
+        number = self.numbers.get(path)
+        if number is None:
+            return Purpose()
+        node = self.flow.nodes[number]
+        phase = self.phases[number]
+        layer = node.scope.path if node.scope and node.scope.owner is Owner.LAYER else None
+        if node.variables and _UPDATES.fullmatch(node.type):
+            variable = node.variables[0]
+            return self._held(variable, phase, layer)
+        outputs = [i for i, output in enumerate(node.outputs) if _may_be(output, shape, dtype)]
+        rest = Category.TEMPORARIES if self.trains or self.keeps else Category.OTHER
+        # The optimiser may have put a small operation under the name of another one.
+        if not outputs:
+            return Purpose(rest, phase, layer)
+        places = [(number, i) for i in outputs]
+        found = {self._output(*place) for place in places}
+        category = next((c for c in _ORDER if c in found), Category.TEMPORARIES)
+        if category is Category.TEMPORARIES and node.escapes:
+            category = rest
+        held = [v for place in places if (v := self._assigned(*place)) is not None]
+        if not held:
+            return Purpose(category, phase, layer)
+        return replace(self._held(held[0], phase, layer), before=category)
+
+    def _held(self, index: int, phase: Phase | None, layer: str | None) -> Purpose:
+        variable = self.flow.variables[index]
+        layer = variable.layer or layer
+        return Purpose(self.categories[index], phase, layer, variable.name, variable.number)
+
+    def _assigned(self, number: int, output: int) -> int | None:
+        """Give the variable that takes an output over."""
+        return next(
+            (
+                self.assigned[place]
+                for place in self.chain(number, output)
+                if place in self.assigned
+            ),
+            None,
+        )
+
+    def _output(self, number: int, output: int) -> Category:
+        chain = self.chain(number, output)
+        nodes, phases = self.flow.nodes, self.phases
+        if _PIPELINE.fullmatch(nodes[number].type):
+            return Category.INPUTS
+        if phases[number] is Phase.FORWARD or (self.keeps and phases[number] is None):
+            used = any(
+                phases[use.node] is Phase.BACKWARD
+                for node, out in chain
+                for use in nodes[node].uses[out]
+            )
+            kept = self.keeps and any(nodes[node].escapes for node, _ in chain)
+            return Category.ACTIVATIONS if used or kept else Category.TEMPORARIES
+        if nodes[number].outputs[output].dtype.startswith(_FLOATS) and any(
+            node in self.gradients for node, _ in chain
+        ):
+            return Category.GRADIENTS
+        return Category.TEMPORARIES
+
+    def chain(self, number: int, output: int) -> list[tuple[int, int]]:
+        """List the outputs that are in the memory of one, itself the first."""
+        start = (number, output)
+        if (known := self._chains.get(start)) is not None:
+            return known
+        found = {start: None}
+        todo = [start]
+        nodes = self.flow.nodes
+        while todo:
+            node, out = todo.pop()
+            form = nodes[node].outputs[out]
+            for use in nodes[node].uses[out]:
+                for following in self._handed_on(form, nodes[use.node]):
+                    place = (use.node, following)
+                    if place not in found:
+                        found[place] = None
+                        todo.append(place)
+        self._chains[start] = list(found)
+        return self._chains[start]
+
+    def _handed_on(self, form: Output, user: Node) -> list[int]:
+        if user.type in _VIEWS or user.type in _KEEPERS:
+            return list(range(len(user.outputs)))
+        if user.path in self._allocating or user.type in _NEVER_FORWARD:
+            return []
+        return [i for i, output in enumerate(user.outputs) if _same(form, output)]
+
+    def is_handed_on(self, path: tuple[str, ...]) -> bool:
+        """Tell whether an operation that allocated nothing got the memory of this one's output."""
+        number = self.numbers.get(path)
+        if number is None:
+            return False
+        nodes = self.flow.nodes
+        return any(
+            nodes[node].type not in _VIEWS and nodes[node].type not in _KEEPERS
+            for output in range(len(nodes[number].outputs))
+            for node, _ in self.chain(number, output)[1:]
+        )
+
+
+#: An operation with several outputs of one form makes the first of these.
+_ORDER: Final = (Category.INPUTS, Category.GRADIENTS, Category.ACTIVATIONS)
+#: Operations that allocate nothing and yet do not hand on what they get.
+_NEVER_FORWARD: Final = frozenset(("ReadVariableOp", "Shape", "Size", "Rank", "Const", "NoOp"))
+
+
+def _same(a: Output, b: Output) -> bool:
+    if a.dtype != b.dtype or a.shape is None or b.shape is None:
+        return a.dtype == b.dtype and a.shape == b.shape
+    return len(a.shape) == len(b.shape) and all(
+        m is None or n is None or m == n for m, n in zip(a.shape, b.shape, strict=True)
+    )
+
+
+def _may_be(output: Output, shape: tuple[int, ...] | None, dtype: str | None) -> bool:
+    """Tell whether a buffer can be this output."""
+    if dtype is not None and dtype != output.dtype:
+        return False
+    if shape is None or output.shape is None:
+        return True
+    if len(shape) == len(output.shape):
+        return all(n is None or m == n for m, n in zip(shape, output.shape, strict=True))
+    return None not in output.shape and _product(output.shape) == _product(shape)
+
+
+def _product(shape: Iterable[int | None]) -> int:
+    product = 1
+    for size in shape:
+        product *= size or 0
+    return product
+
+
+_known: Final[weakref.WeakKeyDictionary[Any, tuple[int, Roles | None]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def roles_of(graph: Any, function: str = "") -> Roles | None:
+    """Read the roles of a graph's operations; None when it cannot be followed.
+
+    Parameters
+    ----------
+    graph : tf.Graph
+    function : str
+        The runtime's name of its function.
+    """
+    size = len(graph.get_operations())
+    known = _known.get(graph)
+    if known is None or known[0] != size:
+        whole = function.startswith(_BACKWARD_FUNCTION)
+        keeps = function.startswith(_FORWARD_FUNCTION)
+        known = _known[graph] = (size, _read(graph, whole, keeps))
+    return known[1]
+
+
+def _read(graph: Any, whole: bool, keeps: bool) -> Roles | None:
+    flow = flow_of(graph, lambda op: whole or _BACKWARD_SCOPE.search(op.name) is not None)
+    if flow is None:
+        return None
+    frames = _Frames(graph)
+    phases = _phases(flow, frames)
+    trains = any(phase is Phase.BACKWARD for phase in phases)
+    categories = _variable_categories(flow, phases)
+    assigned = {
+        (source.node, source.output): node.variables[0]
+        for node in flow.nodes
+        if node.type in _ASSIGNS and node.variables
+        for source in node.inputs[1]
+    }
+    roles = Roles(
+        flow, phases, trains, keeps, assigned, _gradients(flow, phases, frames), categories
+    )
+    roles.numbers = {node.path: number for number, node in enumerate(flow.nodes)}
+    return roles
+
+
+class _Frames:
+    """Reads who made an operation, where its scope does not tell."""
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+
+    def any(self, node: Node, test: Callable[[Any], bool]) -> bool:
+        if len(node.path) > 1:  # within a loop or a branch: its call's frames would not tell
+            return False
+        trace = self._graph.get_operation_by_name(node.path[0]).traceback
+        if trace is None:
+            return False
+        return any(test(trace[-i]) for i in range(1, min(_FRAMES, len(trace)) + 1))
+
+
+def _phases(flow: Flow, frames: _Frames) -> list[Phase | None]:
+    after, reads_new = _after_backward(flow, frames)
+    nodes = flow.nodes
+    needed = _needed(nodes, [node.backward for node in nodes], among_backward=False)
+    phases: list[Phase | None] = [None] * len(nodes)
+    for number, node in enumerate(nodes):
+        if node.backward:
+            phases[number] = Phase.BACKWARD
+        elif after[number] and needed[number]:
+            # A gradient's part that no scope shows, or a loss that is made of gradients.
+            node.backward = frames.any(node, lambda frame: _TAPE in frame.filename)
+            phases[number] = Phase.BACKWARD if node.backward else Phase.FORWARD
+        elif after[number] or _is_optimizers(node):
+            phases[number] = Phase.UPDATE
+        elif needed[number]:
+            phases[number] = Phase.FORWARD
+        elif reads_new[number]:
+            phases[number] = Phase.UPDATE
+    for number, used in enumerate(_needed(nodes, [phase is Phase.UPDATE for phase in phases])):
+        if used and phases[number] is None:
+            phases[number] = Phase.UPDATE
+    return phases
+
+
+def _after_backward(flow: Flow, frames: _Frames) -> tuple[list[bool], list[bool]]:
+    """Tell which nodes need values of the backward pass, directly or by way of variables."""
+    nodes = flow.nodes
+    after, reads_new = [False] * len(nodes), [False] * len(nodes)
+    written: set[int] = set()
+    for number, node in enumerate(nodes):
+        sources = [s for sources in node.inputs for s in sources if not s.back]
+        after[number] = any(nodes[s.node].backward or after[s.node] for s in sources)
+        reads_new[number] = not written.isdisjoint(node.variables) or any(
+            reads_new[s.node] for s in sources
+        )
+        if after[number] and node.variables and _UPDATES.fullmatch(node.type):
+            written.update(node.variables)
+        # The tape's own sums of gradients are in no scope.
+        if (
+            after[number]
+            and not node.backward
+            and node.type in _SUMS
+            and all(nodes[s.node].backward for s in sources)
+        ):
+            node.backward = frames.any(node, lambda frame: _TAPE in frame.filename)
+    return after, reads_new
+
+
+def _needed(nodes: list[Node], by: list[bool], *, among_backward: bool = True) -> list[bool]:
+    """Tell which nodes some nodes need values of."""
+    needed = [False] * len(nodes)
+    for number in range(len(nodes) - 1, -1, -1):
+        if by[number] or needed[number]:
+            for sources in nodes[number].inputs:
+                for source in sources:
+                    if not source.back and (among_backward or not nodes[source.node].backward):
+                        needed[source.node] = True
+    return needed
+
+
+def _is_optimizers(node: Node) -> bool:
+    return node.scope is not None and node.scope.owner is Owner.OPTIMIZER
+
+
+def _gradients(flow: Flow, phases: list[Phase | None], frames: _Frames) -> set[int]:
+    """Find the operations that make what the optimizer is given."""
+    nodes = flow.nodes
+    found: set[int] = set()
+    for number, node in enumerate(nodes):
+        if phases[number] is Phase.BACKWARD:
+            given = any(phases[use.node] is Phase.UPDATE for uses in node.uses for use in uses)
+            if given or node.escapes:
+                found.add(number)
+        elif phases[number] is Phase.UPDATE:
+            takes = any(
+                source.node in found and _same(nodes[source.node].outputs[source.output], made)
+                for sources in node.inputs
+                for source in sources
+                for made in node.outputs[:1]
+            )
+            if takes and frames.any(node, _clips):
+                found.add(number)
+    return found
+
+
+def _clips(frame: Any) -> bool:
+    return bool(_CLIPPING.search(frame.filename) or _CLIPPING_FUNCTION.search(frame.name))
+
+
+def _variable_categories(flow: Flow, phases: list[Phase | None]) -> list[Category]:
+    reads: list[set[Phase | None]] = [set() for _ in flow.variables]
+    for number, node in enumerate(flow.nodes):
+        for variable in node.variables:
+            reads[variable].add(phases[number])
+    return [
+        variable.category or _by_use(seen)
+        for variable, seen in zip(flow.variables, reads, strict=True)
+    ]
+
+
+def _by_use(phases: set[Phase | None]) -> Category:
+    if Phase.FORWARD in phases or Phase.BACKWARD in phases:
+        return Category.WEIGHTS
+    if phases == {Phase.UPDATE}:
+        return Category.OPTIMIZER
+    return Category.OTHER
+
+
+__all__ = ["Roles", "Variable", "roles_of"]

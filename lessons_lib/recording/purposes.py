@@ -1,0 +1,260 @@
+"""What each allocation is for: its category, phase, layer and variable.
+
+In a graph this follows from the graph's structure (`lessons_lib.recording.graph_roles`), in eager
+mode from what was noted beside the calls (`lessons_lib.recording.eager_notes`), and in a data
+pipeline from the iterators that were running.  `settle` then goes through the session in the
+order of time: what a variable was given is the variable's, what a tape returned is a gradient, and
+what the forward pass made under a tape is an activation if it is alive when the backward pass
+begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from lessons_lib.recording import eager_notes
+from lessons_lib.recording.buffers import Purpose, Site
+from lessons_lib.recording.call_log import Call, CallLog
+from lessons_lib.recording.categories import Category, Phase
+from lessons_lib.recording.eager_notes import Moment, Origin
+from lessons_lib.recording.graph_roles import Roles, roles_of
+from lessons_lib.recording.profile_format import MemoryEvent, Segment
+from lessons_lib.recording.scopes import Owner
+from lessons_lib.recording.variables import Variable
+
+#: Eager operations that take the next batch from a pipeline, or make one.
+_PIPELINE_OP: Final = re.compile(r"\w*Iterator\w*|\w*Dataset\w*")
+#: Transformations that keep elements for later; a mapped function may hand on what it got.
+_KEEPERS: Final = re.compile(r"Shuffle|Prefetch|Cache|Window")
+_VERSION: Final = re.compile(r"V\d+$")
+#: What of a clipping function's work is a gradient, and not a norm.
+_SCALING: Final = frozenset(("Mul", "RealDiv", "ClipByValue", "Minimum", "Maximum"))
+_SELECTED: Final = "constant folding"
+
+
+class Purposes:
+    """Tells what the allocations of one segment are for."""
+
+    def __init__(self, segment: Segment, log: CallLog) -> None:
+        self._segment = segment
+        self._log = log
+        self._roles: dict[str, Roles | None] = {}
+
+    def of_graph(
+        self,
+        function: str,
+        event: MemoryEvent,
+        site: Site,
+        path: Callable[[str], tuple[str, ...] | None],
+    ) -> Purpose:
+        """Tell what an operation of a function made.
+
+        Parameters
+        ----------
+        function : str
+            The runtime's name of it.
+        event : MemoryEvent
+        site : Site
+            The allocation's description so far.
+        path : callable
+            Gives the calls that an operation is in, and itself, by the runtime's name.
+        """
+        roles = self._roles_of(function, path)
+        place = None if roles is None else path(event.op)
+        if roles is None or place is None or site.kind == _SELECTED:
+            return Purpose()
+        return roles.role(place, event.kind, site.shape, site.dtype)
+
+    def _roles_of(
+        self, function: str, path: Callable[[str], tuple[str, ...] | None]
+    ) -> Roles | None:
+        if function not in self._roles:
+            graph = self._log.graphs.get(function)
+            roles = None if graph is None else roles_of(graph, function)
+            if roles is not None:
+                names = {
+                    event.op
+                    for event in self._segment.memory
+                    if event.allocates
+                    and event.kind == "output"
+                    and self._segment.functions.get(event.step) == function
+                }
+                roles.begin(place for name in names if (place := path(name)) is not None)
+            self._roles[function] = roles
+        return self._roles[function]
+
+    def of_call(self, call: Call | None, op: str | None, shape: tuple[int, ...] | None) -> Purpose:
+        """Tell what an eager operation made, as far as the call tells."""
+        if op is not None and _PIPELINE_OP.fullmatch(op):
+            return Purpose(Category.INPUTS)
+        if call is None:
+            return Purpose()
+        scope, taped, backward, origin = call.context
+        layer = scope.path if scope is not None and scope.owner is Owner.LAYER else None
+        if origin is Origin.PIPELINE:
+            return Purpose(Category.INPUTS)
+        if backward:
+            return Purpose(Category.TEMPORARIES, Phase.BACKWARD, layer)
+        if scope is not None and scope.owner is Owner.OPTIMIZER:
+            return Purpose(Category.TEMPORARIES, Phase.UPDATE)
+        if origin is Origin.CLIPPING and op in _SCALING and shape:
+            return Purpose(Category.GRADIENTS, Phase.UPDATE)
+        if taped:
+            return Purpose(Category.OTHER, Phase.FORWARD, layer)
+        return Purpose(Category.OTHER, None, layer)
+
+    def of_pipeline(self, iterator: str) -> Purpose:
+        """Tell which transformation keeps a buffer, by the iterators that were running.
+
+        It is the next one that keeps elements, or the one that made it where none does.
+        """
+        path = iterator.split("::")[1:]
+        if len(path) == 1 and path[0] != "Root":
+            path = self._pipelines.get(path[0], path)
+        names = [name.partition("[")[0] for name in path]
+        keeper = next((name for name in reversed(names[:-1]) if _KEEPERS.search(name)), names[-1])
+        return Purpose(Category.INPUTS, None, f"tf.data {keeper}")
+
+    @cached_property
+    def _pipelines(self) -> dict[str, list[str]]:
+        """Where the transformations with threads of their own lie, as far as there is one each."""
+        found: dict[str, set[tuple[str, ...]]] = {}
+        for spans in self._segment.iterators.values():
+            for name in {name for _, _, name in spans}:
+                parts = name.split("::")[1:]
+                for end, part in enumerate(parts, 1):
+                    short = _VERSION.sub("", part.partition("[")[0])
+                    if end > 1:
+                        found.setdefault(short, set()).add(tuple(parts[:end]))
+        return {name: list(*paths) for name, paths in found.items() if len(paths) == 1}
+
+
+@dataclass(slots=True)
+class _Settling:
+    """The buffers that are alive at one time, and those whose category is not settled yet."""
+
+    memory: Sequence[MemoryEvent]
+    sites: list[int]
+    describe: Callable[[int], Site]
+    number: Callable[[Site], int]
+    alive: dict[int, int]
+    pending: list[int]
+
+    def change(self, event: int, purpose: Purpose) -> None:
+        self.sites[event] = self.number(replace(self.describe(self.sites[event]), purpose=purpose))
+
+    def purpose(self, event: int) -> Purpose:
+        return self.describe(self.sites[event]).purpose
+
+    def assign(self, address: int, purpose: Purpose) -> None:
+        event = self.alive.get(address)
+        if event is not None:
+            before = self.purpose(event)
+            self.change(event, replace(purpose, before=before.category, phase=before.phase))
+
+    def moment(self, moment: Moment) -> None:
+        if moment.kind == eager_notes.BACKWARD_BEGINS:
+            for event in self.pending:
+                alive = self.alive.get(self.memory[event].address) == event
+                old = self.purpose(event)
+                if old.category is Category.OTHER:
+                    new = Category.ACTIVATIONS if alive else Category.TEMPORARIES
+                    self.change(event, replace(old, category=new))
+            self.pending = []
+        elif moment.kind == eager_notes.GRADIENTS:
+            for address, variable in moment.addresses:
+                made = self.alive.get(address)
+                if made is not None and self.purpose(made).phase is Phase.BACKWARD:
+                    old = self.purpose(made)
+                    gradient = replace(
+                        old,
+                        category=Category.GRADIENTS,
+                        layer=variable.layer or old.layer,
+                        variable=variable.name,
+                    )
+                    self.change(made, gradient)
+
+
+def settle(
+    segment: Segment,
+    log: CallLog,
+    sites: list[int],
+    describe: Callable[[int], Site],
+    number: Callable[[Site], int],
+) -> None:
+    """Give the allocations of a session the purposes that show only later.
+
+    Parameters
+    ----------
+    segment : Segment
+    log : CallLog
+    sites : list of int
+        For each memory event the number of its description; changed in place.
+    describe, number : callable
+        Give a description by its number, and its number.
+    """
+    notes = log.notes
+    threads = {number: thread for thread, number in segment.threads.items()}
+    actions: list[tuple[int, int, Callable[[_Settling], None]]] = []
+    for (thread, call), written in notes.assigned.items():
+        spans = segment.calls.get(threads.get(thread, -1), [])
+        if call < len(spans):
+            purpose = variable_purpose(written.variable)
+            begin, end = spans[call]
+            if written.address:
+                actions.append((begin, 0, _assigning(written.address, purpose)))
+            actions.append((end, 0, _writing(threads[thread], begin, purpose)))
+    for mark, moment in notes.moments.items():
+        if mark in segment.moments:
+            actions.append((segment.moments[mark][1], 1, _happening(moment)))
+    if not actions:
+        return
+    actions.sort(key=lambda action: action[:2])
+    state = _Settling(segment.memory, sites, describe, number, {}, [])
+    waiting = iter(actions)
+    following = next(waiting, None)
+    for index, event in enumerate(segment.memory):
+        while following is not None and following[0] <= event.time:
+            following[2](state)
+            following = next(waiting, None)
+        if not event.allocates:
+            state.alive.pop(event.address, None)
+            continue
+        state.alive[event.address] = index
+        purpose = state.purpose(index)
+        if purpose.phase is Phase.FORWARD and purpose.category is Category.OTHER:
+            state.pending.append(index)
+    while following is not None:
+        following[2](state)
+        following = next(waiting, None)
+
+
+def variable_purpose(variable: Variable) -> Purpose:
+    """Tell what a variable's buffer is for."""
+    category = variable.category or Category.OTHER
+    return Purpose(category, None, variable.layer, variable.name, variable.number)
+
+
+def _assigning(address: int, purpose: Purpose) -> Callable[[_Settling], None]:
+    return lambda state: state.assign(address, purpose)
+
+
+def _writing(thread: int, begin: int, purpose: Purpose) -> Callable[[_Settling], None]:
+    def write(state: _Settling) -> None:
+        """Find the new buffer of a variable that was written while something read the old one."""
+        for address, event in reversed(state.alive.items()):
+            made = state.memory[event]
+            if made.time < begin:
+                break
+            if made.thread == thread and eager_notes.WRITES.fullmatch(made.op):
+                state.assign(address, purpose)
+
+    return write
+
+
+def _happening(moment: Moment) -> Callable[[_Settling], None]:
+    return lambda state: state.moment(moment)

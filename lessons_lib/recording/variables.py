@@ -1,0 +1,116 @@
+"""What a variable is, by the place where it was made: its name, and what it is for.
+
+Noted on the variable's handle when it is made, also outside of recordings: a few stack frames are
+looked at, which costs microseconds a variable.  A variable that was made before this package was
+imported, or that neither Keras nor TensorFlow made for a purpose of its own, is judged by how it
+is used (`lessons_lib.recording.graph_roles`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import sys
+from types import FrameType
+from typing import Any, Final, NamedTuple
+
+from lessons_lib.common.internals import resource_variable_ops
+from lessons_lib.recording.categories import Category
+
+
+class Variable(NamedTuple):
+    """A variable's name (``conv2d_3/kernel``), and its category when that is known.
+
+    An optimizer's slot bears the name of its variable: ``conv2d_3/kernel/momentum``.  As several
+    variables may have one name, each has a number of its own, from 1.  The layer is that of the
+    variable, or of the one whose slot it is.
+    """
+
+    name: str
+    category: Category | None
+    number: int
+    layer: str | None = None
+
+
+_NOTED: Final = "_lessons_lib_variable"
+_MAKERS: Final = re.compile(
+    r"[/\\](?:tf_)?keras[/\\](?:src[/\\])?(?P<keras>optimizers|metrics|layers|random)[/\\]"
+    r"|[/\\]tensorflow[/\\]python[/\\](?:training[/\\](?P<slot>slot_creator)"
+    r"|ops[/\\](?P<generator>stateful_random_ops))\.py"
+)
+_CATEGORIES: Final = {
+    "optimizers": Category.OPTIMIZER,
+    "slot_creator": Category.OPTIMIZER,
+    "metrics": Category.METRICS,
+    "random": Category.METRICS,
+    "stateful_random_ops": Category.METRICS,
+    "layers": Category.WEIGHTS,
+}
+_KERAS_VARIABLE: Final = re.compile(r"[/\\]keras[/\\]src[/\\]backend[/\\]common[/\\]variables\.py$")
+_SLOT: Final = "add_variable_from_reference"
+_numbers: Final = itertools.count(1)
+_makers: Final[dict[str, Category | None]] = {}
+
+
+def _maker(file: str) -> Category | None:
+    if file not in _makers:
+        match = _MAKERS.search(file)
+        _makers[file] = None if match is None else _CATEGORIES[match[match.lastindex or 0]]
+    return _makers[file]
+
+
+def _read(frame: FrameType | None, name: str) -> Variable:
+    """Read the stack: the innermost maker counts (a layer makes its seed generator)."""
+    category: Category | None = None
+    path = slot = reference = ""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not path and _KERAS_VARIABLE.search(file) and frame.f_code.co_name == "__init__":
+            # Keras' own frame, whose variables live as long as it does in any case.
+            path = str(getattr(frame.f_locals.get("self"), "_path", ""))
+        category = category or _maker(file)
+        if category is Category.OPTIMIZER and not slot and frame.f_code.co_name == _SLOT:
+            of = frame.f_locals.get("reference_variable")
+            reference = getattr(of, "path", None) or str(getattr(of, "name", ""))
+            kind = str(frame.f_locals.get("name") or "var")
+            slot = f"{reference}/{kind.removeprefix(reference.replace('/', '_') + '_')}"
+        frame = frame.f_back
+    # Counters of an optimizer, metrics and seeds belong to no layer.
+    of = reference if slot else path or name if category in (None, Category.WEIGHTS) else ""
+    layer = of.rpartition("/")[0] or None
+    return Variable(slot or path or name, category, next(_numbers), layer)
+
+
+def note(handle: Any, variable: Variable) -> None:
+    """Say what a variable is, where that is known for certain."""
+    with contextlib.suppress(AttributeError):
+        setattr(handle, _NOTED, variable)
+
+
+def variable_of(handle: Any) -> Variable:
+    """Tell what a variable is, by its handle."""
+    known = getattr(handle, _NOTED, None)
+    if isinstance(known, Variable):
+        return known
+    name = getattr(handle, "_name", None) or getattr(handle, "name", "")
+    text = str(name).removesuffix(":0")
+    variable = Variable(text, None, next(_numbers), text.rpartition("/")[0] or None)
+    note(handle, variable)
+    return variable
+
+
+def _install() -> None:
+    original = resource_variable_ops._variable_handle_from_shape_and_dtype
+
+    def handle_of(
+        shape: Any, dtype: Any, shared_name: Any, name: Any, *rest: Any, **more: Any
+    ) -> Any:
+        handle = original(shape, dtype, shared_name, name, *rest, **more)
+        note(handle, _read(sys._getframe(1), str(name).rstrip("/")))
+        return handle
+
+    resource_variable_ops._variable_handle_from_shape_and_dtype = handle_of
+
+
+_install()

@@ -1,0 +1,247 @@
+"""What buffers are for: expected bytes come from shapes and types, names from the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lessons_lib as ll
+from lessons_lib.recording import composition
+from lessons_lib.recording.categories import Category, Phase
+from lessons_lib.recording.recording import Recording
+
+tf = ll.runtime.tf
+keras = tf.keras
+layers = tf.keras.layers
+
+FLOAT = 4
+
+
+def born(rec: Recording, category: Category, **site: Any) -> int:
+    """Add up the bytes of all buffers that were allocated for a category.
+
+    In a graph a weight may take over the memory of its gradient.
+    """
+    return sum(
+        b.nbytes
+        for b in rec.buffers
+        if category in (b.category, b.purpose.before)
+        and b.allocated_at is not None
+        and all(getattr(b.purpose, name) == value for name, value in site.items())
+    )
+
+
+def step_of(model: Any, loss: Callable[[Any], Any], optimizer: Any, *, graph: bool) -> Any:
+    """Make a custom training step."""
+
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            value = loss(model(x))
+        weights = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(value, weights), weights, strict=True))
+        return value
+
+    return tf.function(step) if graph else step
+
+
+def lstm() -> tuple[Any, Any]:
+    return keras.Sequential([keras.Input((5, 24)), layers.LSTM(32)]), tf.random.normal((4, 5, 24))
+
+
+def regularized() -> tuple[Any, Any]:
+    dense = layers.Dense(96, kernel_regularizer="l2")
+    return keras.Sequential([keras.Input((64,)), dense]), tf.random.normal((8, 64))
+
+
+def attention() -> tuple[Any, Any]:
+    x = keras.Input((8, 32))
+    y = layers.LayerNormalization()(layers.MultiHeadAttention(4, 16)(x, x))
+    return keras.Model(x, y), tf.random.normal((4, 8, 32))
+
+
+def tied() -> tuple[Any, Any]:
+    class Tied(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = layers.Embedding(50, 24)
+            self.dense = layers.Dense(24)
+
+        def call(self, x: Any) -> Any:
+            return tf.matmul(self.dense(self.embed(x)), self.embed.embeddings, transpose_b=True)
+
+    model = Tied()
+    x = tf.zeros((4, 3), tf.int32)
+    model(x)
+    return model, x
+
+
+def weight_bytes(model: Any) -> int:
+    return sum(int(np.prod(v.shape)) for v in model.trainable_variables) * FLOAT
+
+
+@pytest.mark.parametrize("make", [lstm, regularized, attention, tied])
+def test_gradients_of_an_eager_step_are_as_large_as_the_weights(make):
+    model, x = make()
+    optimizer = keras.optimizers.SGD(momentum=0.9)
+    step = step_of(
+        model, lambda y: tf.reduce_mean(y**2) + sum(model.losses), optimizer, graph=False
+    )
+    step(x)
+    with ll.record() as rec:
+        step(x)
+    assert born(rec, Category.GRADIENTS) == weight_bytes(model)
+    # Momentum is assigned anew at each step; the weights are written in place.
+    assert born(rec, Category.OPTIMIZER) == weight_bytes(model)
+
+
+@pytest.mark.parametrize("make", [lstm, regularized, attention, tied])
+def test_gradients_in_a_graph_are_found_through_forwarding(make):
+    model, x = make()
+    step = step_of(
+        model,
+        lambda y: tf.reduce_mean(y**2) + sum(model.losses),
+        keras.optimizers.SGD(),
+        graph=True,
+    )
+    step(x)
+    with ll.record() as rec:
+        step(x)
+    largest = max(int(np.prod(v.shape)) for v in model.trainable_variables) * FLOAT
+    assert born(rec, Category.GRADIENTS) >= largest
+    assert all(
+        b.purpose.phase is not Phase.FORWARD for b in rec.buffers if b.category == "gradients"
+    )
+
+
+def test_a_clipped_gradient_is_a_gradient():
+    model, x = regularized()
+
+    @tf.function
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(x) ** 2)
+        gradients, norm = tf.clip_by_global_norm(
+            tape.gradient(loss, model.trainable_variables), 1.0
+        )
+        for gradient, weight in zip(gradients, model.trainable_variables, strict=True):
+            weight.assign_sub(0.1 * gradient)
+        return norm
+
+    step(x)
+    with ll.record() as rec:
+        step(x)
+    # The clipped gradients may take over the memory of those that came out of the tape.
+    assert weight_bytes(model) <= born(rec, Category.GRADIENTS) <= 2 * weight_bytes(model)
+
+
+def test_a_model_that_is_made_in_the_block_keeps_weights_and_state():
+    with ll.record() as rec:
+        model, _x = regularized()
+        optimizer = keras.optimizers.Adam()
+        optimizer.build(model.trainable_variables)
+    kept = {row.key: row.kept_bytes for row in rec.by_category().rows}
+    assert kept["weights"] == weight_bytes(model)
+    assert 2 * weight_bytes(model) <= kept["optimizer state"] < 2 * weight_bytes(model) + 64
+    names = {b.purpose.variable for b in rec.buffers if b.category is Category.OPTIMIZER}
+    kernel = model.trainable_variables[0].path
+    assert {f"{kernel}/momentum", f"{kernel}/velocity"} <= names
+
+
+def test_variables_that_only_the_update_reads_are_state_whoever_made_them():
+    weight = tf.Variable(tf.ones((32, 16)), name="w")
+    slot = tf.Variable(tf.zeros((32, 16)), name="slot")
+    other = tf.Variable(tf.zeros((7,)), name="elsewhere")
+
+    @tf.function
+    def step(x: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.matmul(x, weight) ** 2)
+        slot.assign(0.9 * slot + tape.gradient(loss, weight))
+        weight.assign_sub(0.1 * slot)
+        other.assign(other + 1.0)
+
+    x = tf.ones((8, 32))
+    step(x)
+    with ll.record() as rec:
+        step(x)
+    of = {b.purpose.variable: b.category for b in rec.buffers if b.purpose.held}
+    assert of["slot"] is Category.OPTIMIZER
+    assert of["elsewhere"] is Category.OTHER
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_layers_keep_their_names(graph):
+    # TensorFlow calls the scope of `conv2d` `conv2d_1` in a graph, which is another layer's name.
+    model = keras.Sequential(
+        [
+            keras.Input((8, 8, 3)),
+            layers.Conv2D(4, 3, name="conv2d", activation="relu"),
+            layers.Conv2D(5, 3, name="conv2d_1", activation="tanh"),
+            layers.UpSampling2D(2, name="blow_up"),
+        ]
+    )
+    x = tf.random.normal((2, 8, 8, 3))
+    step = step_of(model, tf.reduce_mean, keras.optimizers.SGD(), graph=graph)
+    step(x)
+    with ll.record() as rec:
+        step(x)
+    kept = {
+        b.purpose.layer.rpartition("/")[2]: b.nbytes
+        for b in rec.buffers
+        if b.category is Category.ACTIVATIONS and len(b.shape or ()) == 4 and b.op != "Tile"
+    }
+    assert kept["conv2d"] == 2 * 6 * 6 * 4 * FLOAT
+    assert kept["conv2d_1"] == 2 * 4 * 4 * 5 * FLOAT
+    assert {"conv2d", "conv2d_1", "blow_up"} <= {row.key for row in rec.by_layer().rows}
+    of_gradients = {b.purpose.layer for b in rec.buffers if b.category is Category.GRADIENTS}
+    assert {(name or "").rpartition("/")[2] for name in of_gradients} == {"conv2d", "conv2d_1"}
+
+
+def test_a_data_pipeline_is_named_by_what_keeps_it():
+    data = tf.data.Dataset.from_tensor_slices(np.ones((32, 250), np.float32))
+    data = data.map(lambda x: x * 2, num_parallel_calls=2).shuffle(8).batch(4).prefetch(2)
+    with ll.record() as rec:
+        for _ in data:
+            pass
+    assert {row.key for row in rec.by_category().rows} == {"inputs"}
+
+    def large(keeper: str) -> int:
+        return sum(b.nbytes for b in rec.buffers if b.purpose.layer == keeper and b.nbytes >= 1000)
+
+    assert large("tf.data Prefetch") == 32 * 250 * FLOAT
+    # Elements; the doubled ones may lie in the same memory.
+    assert 32 * 250 * FLOAT <= large("tf.data Shuffle") <= 2 * 32 * 250 * FLOAT
+    assert "tf.data Shuffle" in {row.key for row in rec.by_layer().rows}
+
+
+def test_what_cannot_be_told_is_other():
+    with ll.record() as rec:
+        kept = tf.random.normal((100,)) + 1
+    del kept
+    assert {row.key for row in rec.by_category().rows} == {"other"}
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_parts_add_up_at_every_moment_and_survive_a_file(graph, tmp_path):
+    model, x = attention()
+    step = step_of(model, tf.reduce_mean, keras.optimizers.Adam(), graph=graph)
+    with ll.record() as rec:
+        step(x)
+        step(x)
+    born_before = np.zeros(len(rec.buffers.times), np.int64)
+    for b, died in zip(rec.buffers, rec.buffers.died, strict=True):
+        if b.allocated_at is None:
+            born_before[died:] += b.nbytes
+    live = rec.timeline()[1][1:-1]
+    assert np.array_equal(composition.series(rec.buffers).sum(axis=0), live + born_before)
+    assert composition.series(rec.buffers).min() >= 0
+    for breakdown in (rec.by_category(), rec.by_layer()):
+        assert sum(row.allocated_bytes for row in breakdown.rows) == rec.allocated_bytes
+        assert sum(row.peak_bytes for row in breakdown.rows) == rec.at_peak().nbytes
+    rec.save(tmp_path / "rec.json")
+    again = Recording.load(tmp_path / "rec.json")
+    assert again.by_category() == rec.by_category()
+    assert again.by_layer() == rec.by_layer()
