@@ -35,7 +35,7 @@ from lessons_lib.instruments.process import ProcessMemory, process_memory
 from lessons_lib.instruments.sweep import sweep
 from lessons_lib.instruments.tracing import TraceCause, count_traces, trace_report, watch_retracing
 from lessons_lib.instruments.training import training_memory
-from lessons_lib.plots import more as _more  # registers what draws each result
+from lessons_lib.plots import registry as _registry  # which picture shows which result
 from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
@@ -44,7 +44,7 @@ from lessons_lib.teaching.claims import Lesson
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-del _more
+del _registry
 __version__ = "0.1.0"
 __all__ = [
     "Cause",

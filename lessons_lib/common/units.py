@@ -49,6 +49,14 @@ class Unit(NamedTuple):
         return f"{number:.2f}".rstrip("0").rstrip(".") + f" {self.name}"
 
 
+_BINARY: Final = (Unit("GiB", GIB), Unit("MiB", MIB), Unit("KiB", KIB), Unit("B", 1))
+
+
+def binary_unit(n: float) -> Unit:
+    """Give the largest of GiB, MiB, KiB and B that a number of bytes reaches."""
+    return next((unit for unit in _BINARY if abs(n) >= unit.nbytes), _BINARY[-1])
+
+
 #: The unit of the lesson that runs in this process; none outside of lessons.
 _lesson_unit: list[Unit] = []
 
@@ -100,13 +108,23 @@ def format_bytes(n: float) -> str:
         raise ValueError(f"bytes are a finite number, not {n}: give one such as 4194304")
     if (unit_of_lesson := used_unit()) is not None:
         return unit_of_lesson.write(n)
-    size, unit = abs(n), "B"
-    for limit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
-        if size >= limit:
-            size, unit = size / limit, name
-            break
-    number = f"{size:.3f}".rstrip("0").rstrip(".")
-    return f"{'-' if n < 0 and number != '0' else ''}{number} {unit}"
+    unit = binary_unit(n)
+    number = f"{abs(n) / unit.nbytes:.3f}".rstrip("0").rstrip(".")
+    return f"{'-' if n < 0 and number != '0' else ''}{number} {unit.name}"
+
+
+def about_bytes(n: float) -> str:
+    """Write bytes that are an estimate, with three digits: ``"≈ 174 KiB"``."""
+    unit = binary_unit(n)
+    size = abs(n) / unit.nbytes
+    number = f"{size:.3g}" if size < 999.5 else f"{size:.0f}"
+    return f"≈ {'−' if n < 0 else ''}{number} {unit.name}"
+
+
+def brief_bytes(n: int) -> str:
+    """Write bytes with one decimal, where a table beside has them exactly: ``"1.5 MiB"``."""
+    unit = binary_unit(n)
+    return f"{n} B" if unit.nbytes == 1 else f"{n / unit.nbytes:.1f} {unit.name}"
 
 
 def counted(n: int, what: str) -> str:

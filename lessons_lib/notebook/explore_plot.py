@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lessons_lib.common.units import format_bytes
+from lessons_lib.plots.axes import byte_axis
 from lessons_lib.plots.colours import GRID, INK, PALETTE
-from lessons_lib.plots.theme import arrange, byte_axis, new_axes, set_alt, settings
+from lessons_lib.plots.theme import arrange, new_axes, set_alt, settings
 from lessons_lib.plots.timeline import draw_recording
 from lessons_lib.recording.recording import Recording
 

@@ -7,9 +7,12 @@ Nothing here needs matplotlib.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import Any
 
 from lessons_lib.common.units import KIB, counted, format_bytes
+from lessons_lib.instruments.measure import Measurement
+from lessons_lib.instruments.peak import Peak
 from lessons_lib.recording.breakdown import UNKNOWN, Breakdown, RecordingDiff, Row
 from lessons_lib.recording.recording import Recording
 
@@ -104,6 +107,11 @@ def describe_recording(recording: Recording, *, limit: int | None = None, label:
     return head + " ".join(parts)
 
 
+def describe_measured(result: Measurement | Peak, **options: Any) -> str:
+    """Say what the timeline of what was measured shows."""
+    return describe_recording(result.recording, **options)
+
+
 def describe_breakdown(result: Breakdown) -> str:
     """Say what the bars of a breakdown show."""
     what = {"op": "operation", "line": "line"}.get(result.by, result.by)
@@ -148,12 +156,3 @@ def describe_diff(result: RecordingDiff) -> str:
     )
     said = ", ".join(places) or "none"
     return f"{head}{whole} Largest changes at the peak: {said}."
-
-
-def describe_timelines(recordings: Mapping[str, Recording]) -> str:
-    """Say how several recordings compare, peak by peak."""
-    peaks = ", ".join(
-        f"{name} {'≈ ' if varies(r) else ''}{format_bytes(r.peak_bytes)}"
-        for name, r in recordings.items()
-    )
-    return f"Peaks side by side: {peaks}."

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from lessons_lib.common.units import GIB, KIB, MIB, used_unit
+from lessons_lib.common.units import binary_unit, used_unit
 
 
 class _UnitLocator(MaxNLocator):
@@ -35,16 +35,6 @@ def _unit_axis(
     )
 
 
-def byte_unit(span: float) -> tuple[int, str]:
-    """Choose the unit for an axis that shows so many bytes."""
-    if (unit := used_unit()) is not None:
-        return unit.nbytes, unit.name
-    for size, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
-        if span >= size:
-            return size, name
-    return 1, "B"
-
-
 def byte_axis(axis: Axis, *, label: bool = True) -> str:
     """Label an axis that holds bytes at round numbers of a unit that suits its limits.
 
@@ -55,18 +45,13 @@ def byte_axis(axis: Axis, *, label: bool = True) -> str:
         a lesson that has a unit of its own, that.
     """
     low, high = axis.get_view_interval()
-    unit, name = byte_unit(max(abs(low), abs(high)))
+    name, unit = used_unit() or binary_unit(max(abs(low), abs(high)))
     # Sizes are products of powers of two more often than not, so steps of 4 suit them.
     steps: list[float] = [1, 2, 4, 5, 10] if high - low >= 3 * unit else [1, 2.5, 5, 10]
     _unit_axis(axis, unit, 6, steps, whole=unit == 1)
     if label:
         axis.set_label_text(name)
     return name
-
-
-def mib_axis(axis: Axis, *, label: bool = True) -> str:
-    """Do the same as `byte_axis`, whose usual unit is MiB."""
-    return byte_axis(axis, label=label)
 
 
 def time_axis(axis: Axis, seconds: float) -> str:

@@ -25,6 +25,8 @@ EDGE: Final = "#ffffff"
 LESS: Final = "#2d7bba"
 MORE: Final = "#d9572b"
 LIMIT: Final = "#a3123a"
+#: What a figure beside others is drawn in when it has no meaning of its own.
+GREY: Final = "#91949d"
 
 #: One colour a family of operations; see `_FAMILIES` for which.
 PALETTE: Final = (
@@ -38,6 +40,14 @@ PALETTE: Final = (
     "#4d3f8f",  # violet
     "#cdb999",  # sand
 )
+#: The meters of memory, in every picture that shows several.
+TENSORS: Final = PALETTE[0]
+PYTHON_HEAP: Final = PALETTE[1]
+NUMPY_HEAP: Final = PALETTE[5]
+C_HEAP: Final = PALETTE[7]
+RESIDENT: Final = PALETTE[4]
+#: Amounts in steps that double, light to dark.
+RAMP: Final = ("#eef3f2", "#c5e0da", "#8cc4b9", "#4f9fa0", "#2b6f86", "#1f3f66")
 #: Patterns, in the order in which the members of a family get them.
 HATCHES: Final = ("", "///", "...", "xxx", "|||")
 
@@ -95,7 +105,7 @@ class Style:
         return mixed(self.face, EDGE, 0.6)
 
 
-UNKNOWN_STYLE: Final = Style("#91949d")
+UNKNOWN_STYLE: Final = Style(GREY)
 SMALL_STYLE: Final = Style("#cfd2d8", "---")
 BEFORE_STYLE: Final = Style("#d9dbe0", "\\\\\\")
 
@@ -175,8 +185,3 @@ def op_styles(
         by_name[name] = next((look for look in looks if look not in used), looks[0])
         used.add(by_name[name])
     return {op: by_name[family_name(op)] if op else UNKNOWN_STYLE for op in wanted}
-
-
-def op_colours(ops: Iterable[str]) -> dict[str, str]:
-    """Give each operation its colour alone, for pictures that use no patterns."""
-    return {op: style.face for op, style in op_styles(ops).items() if op is not None}

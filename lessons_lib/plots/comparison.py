@@ -13,18 +13,10 @@ from matplotlib.axes import Axes
 from lessons_lib.common.units import byte_range, format_bytes
 from lessons_lib.instruments.compare import Comparison
 from lessons_lib.plots.alt_text import varies
+from lessons_lib.plots.axes import byte_axis, time_axis
 from lessons_lib.plots.colours import INK, PALETTE
 from lessons_lib.plots.figures import draw_bars
-from lessons_lib.plots.theme import (
-    arrange,
-    byte_axis,
-    get_alt,
-    new_axes,
-    quiet_grid,
-    set_alt,
-    settings,
-    time_axis,
-)
+from lessons_lib.plots.theme import canvas, get_alt, quiet_grid, set_alt
 from lessons_lib.plots.timeline import timelines
 
 #: Colour and dashes of each line where totals are laid over each other.
@@ -113,10 +105,8 @@ def _bars(result: Comparison, ax: Axes | None, **options: Any) -> Axes:
 
 
 def _overlay(result: Comparison, ax: Axes | None) -> Axes:
-    with settings():
-        own = ax is None
-        if ax is None:
-            ax = new_axes(10.0, 4.4)
+    rows = -(-len(result) // _IN_A_ROW)
+    with canvas(ax, height=4.4, top=0.3 + 0.25 * rows) as ax:
         low = high = 0
         seconds = 0.0
         for position, (title, m) in enumerate(zip(titles(result), result, strict=True)):
@@ -132,9 +122,6 @@ def _overlay(result: Comparison, ax: Axes | None) -> Axes:
             )  # fmt: skip
             low, high = min(low, int(live.min())), max(high, int(live.max()), m.peak_bytes)
             seconds = max(seconds, float(times[-1]))
-        rows = -(-len(result) // _IN_A_ROW)
-        if own:
-            arrange(ax.figure, top=0.3 + 0.25 * rows)  # type: ignore[arg-type]
         span = max(high - low, 1)
         ax.set_xlim(0, seconds or 1e-6)
         ax.set_ylim(low - 0.03 * span, high + 0.08 * span)

@@ -5,7 +5,7 @@ At most six kinds get a colour of their own; the rest is one grey.  Data are byt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -15,29 +15,20 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.peak import Peak
 from lessons_lib.instruments.sweep import QUANTITIES, Curve, Sweep
-from lessons_lib.plots.colours import FAINT_INK, INK, PALETTE
-from lessons_lib.plots.theme import (
-    DPI,
-    TEXT,
-    arrange,
-    byte_axis,
-    new_axes,
-    quiet_grid,
-    set_alt,
-    settings,
-    text_size,
-)
+from lessons_lib.plots.axes import byte_axis
+from lessons_lib.plots.bar_rows import Bar, draw_rows, margins
+from lessons_lib.plots.colours import GREY, PALETTE, Style
+from lessons_lib.plots.line_ends import LineEnd, margin, name_ends
+from lessons_lib.plots.theme import canvas, quiet_grid, set_alt
 
 #: Colours that stay apart on the light card; further kinds are grey.
 COLOURS: Final = (PALETTE[0], PALETTE[4], PALETTE[1], PALETTE[7], PALETTE[2], PALETTE[5])
-_GREY: Final = "#9a9a9a"
 _MARKS: Final = "osD^vP"
-_APART: Final = 0.075  # of the axes' height, between labels at the lines' ends
 
 
 def colour(position: int) -> str:
     """Give the colour of the kind at a position."""
-    return COLOURS[position] if position < len(COLOURS) else _GREY
+    return COLOURS[position] if position < len(COLOURS) else GREY
 
 
 def describe_sweep(result: Sweep) -> str:
@@ -71,17 +62,14 @@ def draw_sweep(
         y is in bytes.
     """
     size = result.unit.nbytes
-    with settings():
-        own = ax is None
-        labels = [f"{curve.label}: {curve.law_in(result.unit)}" for curve in result]
-        if ax is None:
-            ax = new_axes(10.0, 4.4)
-            room = max(text_size(label, bold=True)[0] for label in labels) / DPI + 0.3
-            arrange(ax.figure, right=min(room, 4.5))  # type: ignore[arg-type]
+    own = ax is None
+    labels = [f"{curve.label}: {curve.law_in(result.unit)}" for curve in result]
+    with canvas(ax, height=4.4, right=min(margin(labels, bold=True), 4.5)) as ax:
         ns = list(next(iter(result)).values)
         ends = []
         for position, (curve, label) in enumerate(zip(result, labels, strict=True)):
-            ends.append((_draw_curve(ax, curve, position, size), label, colour(position)))
+            end = _draw_curve(ax, curve, position, size)
+            ends.append(LineEnd(end, label, colour(position), bold=True))
         top = max(max(curve.values.values()) for curve in result)
         ax.set_ylim(0, 1.12 * size * max(top, 1e-9))
         ax.set_xlim(min(ns) - 0.04 * (max(ns) - min(ns)), max(ns))
@@ -121,23 +109,6 @@ def _draw_curve(ax: Axes, curve: Curve, position: int, size: int) -> float:
     return float(values[-1])
 
 
-def name_ends(ax: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
-    """Name lines at their right ends: (value, label, colour) of each, one above the other."""
-    low, high = ax.get_ylim()
-    places = []
-    lowest = -1.0
-    for value, label, shade in sorted(ends):
-        share = max((value - low) / (high - low), lowest)
-        lowest = share + _APART
-        places.append((share, label, shade))
-    over = max(0.0, lowest - _APART - 0.98)
-    for share, label, shade in places:
-        ax.annotate(
-            label, (1.012, share - over), xycoords="axes fraction", va="center", color=shade,
-            fontweight="bold", annotation_clip=False,
-        )  # fmt: skip
-
-
 def draw_bars(
     values: Mapping[str, float | Peak],
     ax: Axes | None = None,
@@ -171,22 +142,15 @@ def draw_bars(
         k: str(v) if isinstance(v, Peak) else ("≈ " if noisy else "") + format_bytes(v)
         for k, v in values.items()
     }
-    with settings():
-        if ax is None:
-            left = max(text_size(name)[0] for name in sizes) / DPI + 0.3
-            ax = new_axes(10.0, 1.3 + 0.42 * len(sizes))
-            arrange(ax.figure, left=min(left, 4.5))  # type: ignore[arg-type]
-        places = range(len(sizes))
-        bars = ax.barh(places, list(sizes.values()), 0.6, color=PALETTE[0])
-        ax.bar_label(bars, list(texts.values()), padding=5, color=INK, fontsize=TEXT)
-        ax.set_yticks(places, list(sizes))
-        ax.invert_yaxis()
-        ax.tick_params(axis="y", length=0)
-        ax.set_xlim(min(0.0, 1.2 * min(sizes.values())), 1.2 * max(1.0, *sizes.values()))
+    look = Style(PALETTE[0])
+    bars = [Bar(name, ((size, look),), texts[name]) for name, size in sizes.items()]
+    left, right = margins(bars)
+    own = ax is None
+    room = {"left": left + 0.35, "right": right + 0.3}
+    with canvas(ax, height=1.3 + 0.42 * len(bars), **room) as ax:
+        draw_rows(ax, bars, inside=not own)
         unit = byte_axis(ax.xaxis, label=False)
         ax.set_xlabel(f"{xlabel} in {unit}" if xlabel else unit)
-        ax.axvline(0, color=FAINT_INK, linewidth=0.8)
-        quiet_grid(ax, "x")
         ax.set_title(title, loc="left", fontweight="bold")
         said = ", ".join(f"{name} {text}" for name, text in texts.items())
         set_alt(ax, f"Bars. {title + ': ' if title else ''}{said}.")

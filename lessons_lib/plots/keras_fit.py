@@ -7,7 +7,7 @@ the validation have a pattern of their own.  y is in bytes, x counts batches.
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,9 +15,10 @@ from matplotlib.ticker import MaxNLocator
 
 from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.instruments.keras_callback import FitMemory
+from lessons_lib.plots.axes import byte_axis
 from lessons_lib.plots.colours import FAINT_INK, INK, PALETTE, Style
 from lessons_lib.plots.legend import Entry, plan_strip
-from lessons_lib.plots.theme import arrange, byte_axis, new_axes, quiet_grid, set_alt, settings
+from lessons_lib.plots.theme import arrange, canvas, quiet_grid, set_alt
 
 _LOOKS: Final = {
     "train": ("peak of a training batch", Style(PALETTE[3])),
@@ -31,12 +32,13 @@ def describe_fit(result: FitMemory) -> str:
     if not result.batches:
         return "Memory of a training run: no batch was run."
     train = [b for b in result.batches if b.phase == "train"]
+    many = len(result.batches)
     head = (
-        f"Memory of {counted(len(result.batches), 'batch')} in "
+        f"Memory of {many:,} {'batch' if many == 1 else 'batches'} in "
         # Keras steps are graphs, whose peaks depend on the order of execution.
         f"{counted(result.epochs, 'epoch')}: highest peak ≈ {format_bytes(result.peak_bytes)}, "
         f"kept by all together ≈ {format_bytes(result.kept_bytes)}."
-    ).replace("batchs", "batches")
+    )
     if not train:
         return head
     first, last = train[0], train[-1]
@@ -60,10 +62,8 @@ def draw_fit(result: FitMemory, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    with settings():
-        own = ax is None
-        if ax is None:
-            ax = new_axes(10.0, 4.2)
+    own = ax is None
+    with canvas(ax) as ax:
         count = len(result.batches)
         for phase, (_, style) in _LOOKS.items():
             _peaks(ax, result, phase, style)
@@ -120,6 +120,7 @@ def _legend(ax: Axes, result: FitMemory, own: bool) -> None:
     entries.append(("kept by all batches so far", _KEPT))
     strip = plan_strip(entries, ax.get_window_extent().width, dpi=float(ax.figure.dpi))
     if own:
-        arrange(ax.figure, top=0.25 + strip.height)  # type: ignore[arg-type]
+        figure: Any = ax.figure
+        arrange(figure, top=0.25 + strip.height)
     inch = ax.figure.dpi / ax.get_window_extent().height
     strip.draw(ax, 0.0, 1 + 0.08 * inch, inch, "left")

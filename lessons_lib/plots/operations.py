@@ -1,77 +1,22 @@
-"""The pictures of single operations: bars for one, and a heat map for the atlas.
-
-Colours stand for the bytes at the peak: none, a little, then steps that double.  In the heat map a
-sign beside the figure tells how: ``=`` shares an input's buffer, ``→`` forwards it, ``+`` needs
-temporaries beside its output, ``c`` is a constant that was folded before.  Sizes are bytes.
-"""
+"""The picture of a single operation: a bar for each mode, its output and its temporaries."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
 from typing import Final
 
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
-from lessons_lib.common.units import KIB, MIB, counted, format_bytes
-from lessons_lib.instruments.operations.atlas import OpAtlas
-from lessons_lib.instruments.operations.op_memory import OpCost, OpMemory, Verdict
+from lessons_lib.common.units import format_bytes
+from lessons_lib.instruments.operations.op_memory import OpMemory
 from lessons_lib.plots.alt_text import exact_bytes
-from lessons_lib.plots.colours import EDGE, FAINT_INK, INK, PALETTE, Style, luminance
+from lessons_lib.plots.axes import byte_axis
+from lessons_lib.plots.bar_rows import Bar, draw_rows, margins
+from lessons_lib.plots.colours import PALETTE, Style
 from lessons_lib.plots.legend import plan_strip
-from lessons_lib.plots.theme import (
-    arrange,
-    byte_axis,
-    fit_text,
-    new_axes,
-    quiet_grid,
-    set_alt,
-    settings,
-)
+from lessons_lib.plots.theme import DPI, canvas, set_alt
 
-#: Upper limits of the bytes at the peak, what is said of them, and their colour, light to dark.
-_STEPS: Final = (
-    (16 * KIB, "under 16 KiB", "#eef3f2"),
-    (MIB // 2 + MIB // 64, "to 0.5 MiB", "#c5e0da"),
-    (MIB + MIB // 64, "to 1 MiB", "#8cc4b9"),
-    (2 * MIB + MIB // 64, "to 2 MiB", "#4f9fa0"),
-    (4 * MIB + MIB // 64, "to 4 MiB", "#2b6f86"),
-    (None, "more", "#1f3f66"),
-)
-_SIGNS: Final = {
-    Verdict.SHARES: "=",
-    Verdict.FORWARDS: "→",
-    Verdict.MORE: "+",
-    Verdict.OUTPUT: "",
-}
 _OUTPUT: Final = Style(PALETTE[0])
 _TEMPORARY: Final = Style(PALETTE[4], "///")
-_FEW: Final = 26  # rows from which on another column is begun
-_MOST_COLUMNS: Final = 3
-_ROW_INCHES: Final = 0.225
-_WIDE: Final = 3.75  # inches of a column of the heat map
-_NAME: Final = 2.45
-_SMALL: Final = 9.5
-_SIGNS_EXPLAINED: Final = (
-    "Figures are MiB at the peak, beside the inputs.    =  shares an input’s buffer\n"
-    "→  forwards it where nobody else needs it    +  needs temporaries    "
-    "c  folded to a constant    –  cannot run"
-)
-
-
-def colour_of(nbytes: int) -> str:
-    """Give the colour that stands for bytes at the peak."""
-    return next(colour for limit, _, colour in _STEPS if limit is None or nbytes <= limit)
-
-
-def cell_texts(cost: OpCost) -> tuple[str, str]:
-    """Write a cell of the heat map: MiB at the peak, and a sign for the verdict."""
-    size = f"{cost.peak_bytes / MIB:.2f}".rstrip("0").rstrip(".")
-    if size == "0":
-        size = "0" if cost.peak_bytes < KIB else "≈0"
-    folded = cost.verdict is Verdict.NOTHING and cost.constant_bytes > KIB
-    return size, "c" if folded else _SIGNS.get(cost.verdict, "")
 
 
 def describe_op(result: OpMemory) -> str:
@@ -83,22 +28,6 @@ def describe_op(result: OpMemory) -> str:
     ]
     head = f"Memory of {result.op} on inputs of {format_bytes(result.input_bytes)}. "
     return head + "; ".join(said) + "."
-
-
-def describe_atlas(result: OpAtlas) -> str:
-    """Count the verdicts of each mode; the table says them one by one."""
-    parts = []
-    for mode in result.modes:
-        counts = Counter(
-            row.memory.modes[mode].verdict for row in result if mode in row.memory.modes
-        )
-        said = ", ".join(f"{counts[v]} × {v}" for v in Verdict if counts[v])
-        parts.append(f"{mode}: {said}")
-    groups = ", ".join(result.groups)
-    return (
-        f"Heat map of the memory at the peak of {counted(len(result), 'operation')} on inputs of "
-        f"about 1 MiB, by group ({groups}). " + "; ".join(parts) + "."
-    )
 
 
 def draw_op(result: OpMemory, ax: Axes | None = None) -> Axes:
@@ -116,145 +45,26 @@ def draw_op(result: OpMemory, ax: Axes | None = None) -> Axes:
     matplotlib.axes.Axes
         x is in bytes.
     """
-    modes = result.modes
-    with settings():
-        own = ax is None
-        if ax is None:
-            ax = new_axes(9.0, 1.25 + 0.5 * len(modes))
-            arrange(ax.figure, left=0.9, right=0.5, top=0.5)  # type: ignore[arg-type]
-        widest = max(1, *(cost.peak_bytes for cost in modes.values()))
-        for row, cost in enumerate(modes.values()):
-            _bar(ax, row, 0, cost.output_bytes, _OUTPUT)
-            _bar(ax, row, cost.output_bytes, cost.temporary_bytes, _TEMPORARY)
-            text = f"{cost.verdict}, {format_bytes(cost.peak_bytes)}"
-            ax.text(cost.peak_bytes + 0.012 * widest, row, text, va="center")
-        ax.set_ylim(len(modes) - 0.5, -0.5)
-        ax.set_xlim(0, 1.45 * widest)
-        ax.set_yticks(range(len(modes)), list(modes))
-        ax.tick_params(axis="y", length=0)
+    bars = [
+        Bar(
+            mode,
+            ((cost.output_bytes, _OUTPUT), (cost.temporary_bytes, _TEMPORARY)),
+            f"{cost.verdict}, {format_bytes(cost.peak_bytes)}",
+        )
+        for mode, cost in result.modes.items()
+    ]
+    left, right = margins(bars)
+    own = ax is None
+    room = {"left": left + 0.35, "right": right + 0.3, "top": 0.5}
+    with canvas(ax, 9.0, 1.25 + 0.5 * len(bars), **room) as ax:
+        draw_rows(ax, bars, inside=not own)
         unit = byte_axis(ax.xaxis, label=False)
         ax.set_xlabel(f"{unit} at the peak, beside the inputs", loc="right")
-        quiet_grid(ax, "x")
         ax.set_title(result.op, loc="left", fontweight="bold")
         if own:
-            entries = [("output", _OUTPUT), ("temporaries", _TEMPORARY)]
-            strip = plan_strip(entries, ax.get_window_extent().width / 2)
-            inch = ax.figure.dpi / ax.get_window_extent().height
-            strip.draw(ax, 1.0, 1 + 0.08 * inch, inch, "right")
+            box = ax.get_window_extent()
+            strip = plan_strip([("output", _OUTPUT), ("temporaries", _TEMPORARY)], box.width / 2)
+            inch = DPI / box.height
+            strip.draw(ax, 1 + right * DPI / box.width, 1 + 0.08 * inch, inch, "right")
         set_alt(ax, describe_op(result))
     return ax
-
-
-def _bar(ax: Axes, row: float, left: float, wide: float, style: Style) -> None:
-    if wide > 0:
-        ax.barh(
-            row, wide, 0.62, left=left, color=style.face, hatch=style.hatch,
-            edgecolor=style.pattern, linewidth=0,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A row of the heat map: a heading (no costs), or an operation."""
-
-    text: str
-    costs: dict[str, OpCost] | None = None
-
-
-def _columns(result: OpAtlas) -> list[list[_Row]]:
-    """Fill columns of about equal length; a heading never stands last."""
-    rows: list[_Row] = []
-    for group in result.groups:
-        rows.append(_Row(group))
-        rows += [_Row(r.name, r.memory.modes) for r in result if r.group == group]
-    count = min(_MOST_COLUMNS, max(1, -(-len(rows) // _FEW)))
-    long = -(-len(rows) // count) + 1
-    columns: list[list[_Row]] = [[]]
-    heading = ""
-    for row in rows:
-        if row.costs is None:
-            heading = row.text
-        full = len(columns[-1]) >= long or (row.costs is None and len(columns[-1]) >= long - 1)
-        if full and len(columns) < count:
-            columns.append([] if row.costs is None else [_Row(f"{heading} (continued)")])
-        columns[-1].append(row)
-    return columns
-
-
-def draw_atlas(result: OpAtlas, ax: Axes | None = None) -> Axes:
-    """Draw the atlas as a heat map.
-
-    Parameters
-    ----------
-    result : OpAtlas
-        What to draw; filter it to draw less.
-    ax : matplotlib.axes.Axes, optional
-        Where; by default a new figure, as large as it must be.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        Its units are inches of the new figure; there is no scale to read.
-    """
-    columns = _columns(result)
-    high = max(len(column) for column in columns) + 1
-    with settings():
-        if ax is None:
-            width = max(_WIDE * len(columns), 2 * _WIDE) + 0.3
-            ax = new_axes(width, high * _ROW_INCHES + 1.3)
-            arrange(ax.figure, left=0.15, right=0.15, top=0.7, bottom=0.6)  # type: ignore[arg-type]
-        ax.set_xlim(0, max(_WIDE * len(columns), 2 * _WIDE))
-        ax.set_ylim(high, 0)
-        ax.set_axis_off()
-        for number, column in enumerate(columns):
-            _column(ax, result.modes, column, number * _WIDE)
-        _legend(ax)
-        set_alt(ax, describe_atlas(result))
-    return ax
-
-
-def _column(ax: Axes, modes: tuple[str, ...], rows: list[_Row], left: float) -> None:
-    each = (_WIDE - _NAME - 0.12) / max(len(modes), 1)
-    for number, mode in enumerate(modes):
-        x = left + _NAME + (number + 0.5) * each
-        ax.text(x, 0.55, mode, ha="center", va="center", fontsize=_SMALL, color=FAINT_INK)
-    for place, row in enumerate(rows, start=1):
-        name = fit_text(row.text, (_NAME - 0.1) * 120, _SMALL, bold=row.costs is None)
-        weight = "bold" if row.costs is None else "normal"
-        indent = 0.0 if row.costs is None else 0.08
-        ax.text(left + indent, place + 0.5, name, va="center", fontsize=_SMALL, fontweight=weight)
-        for number, mode in enumerate(modes if row.costs is not None else ()):
-            cost = row.costs.get(mode) if row.costs is not None else None
-            x = left + _NAME + number * each
-            colour = "none" if cost is None else colour_of(cost.peak_bytes)
-            ax.add_patch(Rectangle((x, place), each, 1, facecolor=colour, edgecolor=EDGE))
-            size, sign = ("–", "") if cost is None else cell_texts(cost)
-            dark = cost is not None and luminance(colour) < 0.18
-            for text, share, side in ((size, 0.6, "right"), (sign, 0.72, "left")):
-                ax.text(
-                    x + share * each,
-                    place + 0.5,
-                    text,
-                    ha=side,
-                    va="center",
-                    fontsize=_SMALL,
-                    color=EDGE if dark else INK,
-                )
-
-
-def _legend(ax: Axes) -> None:
-    box = ax.get_window_extent()
-    inch = ax.figure.dpi / box.height
-    entries = [(f"peak {said}", Style(colour)) for _, said, colour in _STEPS]
-    strip = plan_strip(entries, box.width, dpi=float(ax.figure.dpi))
-    strip.draw(ax, 0.0, 1 + 0.1 * inch, inch, "left")
-    ax.text(
-        0.0,
-        -0.12 * inch,
-        _SIGNS_EXPLAINED,
-        transform=ax.transAxes,
-        va="top",
-        fontsize=_SMALL,
-        linespacing=1.4,
-        color=INK,
-    )

@@ -25,37 +25,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
-from lessons_lib.plots.axes import byte_axis, mib_axis, time_axis
-from lessons_lib.plots.colours import (
-    FAINT_INK,
-    GRID,
-    INK,
-    PALETTE,
-    PAPER,
-    op_colours,
-    op_styles,
-)
-
-__all__ = [
-    "INK",
-    "PALETTE",
-    "PAPER",
-    "CardAxes",
-    "CardFigure",
-    "byte_axis",
-    "fit_text",
-    "get_alt",
-    "label_colour",
-    "mib_axis",
-    "new_axes",
-    "op_colours",
-    "op_styles",
-    "png",
-    "set_alt",
-    "settings",
-    "text_size",
-    "time_axis",
-]
+from lessons_lib.plots.colours import FAINT_INK, GRID, INK, PAPER
 
 DPI: Final = 120
 FONT: Final = "DejaVu Sans"  # comes with matplotlib, so pictures are alike everywhere
@@ -191,6 +161,27 @@ def arrange(
         wspace=gap / each_wide,
         hspace=between / each_high,
     )
+
+
+@contextmanager
+def canvas(
+    ax: Axes | None, width: float = 10.0, height: float = 4.2, **margins: float
+) -> Iterator[Axes]:
+    """Draw in a block, with this package's settings, on a new figure or on axes of the user's.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes or None
+        The user's, whose figure is left as it is; by default a new figure is made.
+    width, height, **margins : float
+        Of a new figure, in inches, as for `new_axes` and `arrange`.
+    """
+    with settings():
+        if ax is None:
+            made: Any = new_axes(width, height)
+            arrange(made.figure, **margins)
+            ax = made
+        yield ax
 
 
 def label_colour(ax: Axes) -> str:

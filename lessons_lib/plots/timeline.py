@@ -15,8 +15,11 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 
 from lessons_lib.common.units import parse_bytes
+from lessons_lib.instruments.measure import Measurement
+from lessons_lib.instruments.peak import Peak
 from lessons_lib.plots.alt_text import describe_recording
 from lessons_lib.plots.annotations import mark_peak, say_nothing, write_margin
+from lessons_lib.plots.axes import byte_axis, time_axis
 from lessons_lib.plots.band_labels import Name, View
 from lessons_lib.plots.colours import FAINT_INK, LIMIT, PAPER, Style, op_styles
 from lessons_lib.plots.drawing import Styles, paint_bands, paint_names, paint_total
@@ -27,7 +30,6 @@ from lessons_lib.plots.theme import (
     TEXT,
     TITLE,
     arrange,
-    byte_axis,
     fit_text,
     label_colour,
     new_axes,
@@ -35,7 +37,6 @@ from lessons_lib.plots.theme import (
     set_alt,
     settings,
     text_size,
-    time_axis,
 )
 from lessons_lib.recording.recording import Recording
 
@@ -89,6 +90,11 @@ def draw_recording(
         else:
             _draw_inside(ax, panel, styles)
     return ax
+
+
+def draw_measured(result: Measurement | Peak, ax: Axes | None = None, **options: Any) -> Axes:
+    """Draw the recording of what was measured; options as for `draw_recording`."""
+    return draw_recording(result.recording, ax, **options)
 
 
 def timelines(

@@ -11,33 +11,22 @@ from typing import Final
 import numpy as np
 from matplotlib.axes import Axes
 
-from lessons_lib.common.units import GIB, KIB, MIB, format_bytes
-from lessons_lib.instruments.training.batch_size import BatchEstimate
+from lessons_lib.common.units import brief_bytes, format_bytes
 from lessons_lib.instruments.training.categories import Category
 from lessons_lib.instruments.training.result import TrainingMemory
-from lessons_lib.plots.colours import EDGE, FAINT_INK, INK, PAPER, luminance
-from lessons_lib.plots.theme import (
-    TEXT,
-    arrange,
-    byte_axis,
-    fit_text,
-    new_axes,
-    quiet_grid,
-    set_alt,
-    settings,
-    text_size,
-    time_axis,
-)
+from lessons_lib.plots.axes import byte_axis, time_axis
+from lessons_lib.plots.colours import EDGE, FAINT_INK, GREY, INK, PALETTE, luminance
+from lessons_lib.plots.theme import TEXT, canvas, quiet_grid, set_alt, text_size
 
 #: Categories by colour, from the palette that the operations use too.
 _COLOURS: Final = {
-    Category.WEIGHTS: "#2d7bba",
-    Category.OPTIMIZER: "#8fd0f5",
-    Category.INPUTS: "#b9b6ae",
-    Category.ACTIVATIONS: "#e8a317",
-    Category.GRADIENTS: "#0b8a6a",
-    Category.TEMPORARIES: "#cf7fb0",
-    Category.OTHER: "#6c6f78",
+    Category.WEIGHTS: PALETTE[0],
+    Category.OPTIMIZER: PALETTE[3],
+    Category.INPUTS: PALETTE[8],
+    Category.ACTIVATIONS: PALETTE[2],
+    Category.GRADIENTS: PALETTE[1],
+    Category.TEMPORARIES: PALETTE[5],
+    Category.OTHER: GREY,
 }
 _LEGEND_WIDTH: Final = 2.75  # inches
 
@@ -77,10 +66,7 @@ def draw_training(result: TrainingMemory, ax: Axes | None = None) -> Axes:
     matplotlib.axes.Axes
         x is in seconds, y in bytes; the ticks say ms and MiB.
     """
-    with settings():
-        if ax is None:
-            ax = new_axes(height=4.6)
-            arrange(ax.figure, right=_LEGEND_WIDTH, top=0.95)  # type: ignore[arg-type]
+    with canvas(ax, height=4.6, right=_LEGEND_WIDTH, top=0.95) as ax:
         series = result.series
         base = np.zeros(len(series.times), np.int64)
         for category, live in series.bytes.items():
@@ -133,7 +119,7 @@ def _phases(ax: Axes, result: TrainingMemory, end: float) -> None:
 def _peak(ax: Axes, result: TrainingMemory, end: float) -> None:
     right = result.peak_at > 0.6 * end
     ax.annotate(
-        f"peak {_brief(result.peak_bytes)}",
+        f"peak {brief_bytes(result.peak_bytes)}",
         (result.peak_at, result.peak_bytes),
         xytext=(-9 if right else 9, 4),
         textcoords="offset points",
@@ -144,21 +130,13 @@ def _peak(ax: Axes, result: TrainingMemory, end: float) -> None:
     )
 
 
-def _brief(size: int) -> str:
-    """Write bytes with one decimal: the table has them exactly."""
-    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{size} B"
-
-
 def _legend(ax: Axes, result: TrainingMemory) -> None:
     """Write each category beside the picture, in the order of the stack, with its share."""
     shown = [c for c in reversed(Category) if result.series.bytes[c].any()]
     for number, category in enumerate(shown):
         y = 0.97 - number * 0.115
         colour = _COLOURS[category]
-        size = _brief(result.categories[category])
+        size = brief_bytes(result.categories[category])
         ax.annotate(
             "  ",
             (1.03, y),
@@ -186,62 +164,3 @@ def _legend(ax: Axes, result: TrainingMemory) -> None:
             color=FAINT_INK,
             annotation_clip=False,
         )
-
-
-def describe_batches(result: BatchEstimate) -> str:
-    """Say what the picture of a batch estimate shows."""
-    from lessons_lib.instruments.training.batch_size import describe
-
-    return (
-        f"Measured peaks against batch size with a fitted line and the budget: {describe(result)}."
-    )
-
-
-def draw_batches(result: BatchEstimate, ax: Axes | None = None) -> Axes:
-    """Draw measured peaks against batch size, the fitted line, and the budget."""
-    with settings():
-        if ax is None:
-            ax = new_axes()
-        batches = [batch for batch, _ in result.measured]
-        peaks = [peak for _, peak in result.measured]
-        right = max(*batches, result.high) * 1.08
-        line = np.array([0.0, right])
-        ax.plot(
-            line,
-            result.fixed_bytes + result.bytes_per_example * line,
-            color=FAINT_INK,
-            linewidth=1.2,
-            linestyle=(0, (5, 3)),
-            zorder=1,
-        )
-        ax.scatter(batches, peaks, color=_COLOURS[Category.WEIGHTS], s=42, zorder=3)
-        ax.axhline(result.budget_bytes, color="#a3123a", linewidth=1.4)
-        ax.set_xlim(0, right)
-        ax.set_ylim(0, max(*peaks, result.budget_bytes) * 1.15)
-        byte_axis(ax.yaxis)
-        quiet_grid(ax)
-        ax.set_xlabel("batch size (examples)")
-        room = ax.get_window_extent().width * 0.5
-        ax.annotate(
-            fit_text(f"budget {format_bytes(result.budget_bytes)}", room),
-            (0, result.budget_bytes),
-            xytext=(6, 4),
-            textcoords="offset points",
-            color="#a3123a",
-            fontweight="bold",
-        )
-        if result.batch:
-            ax.annotate(
-                f"{result.batch} examples " + ("fit, run" if result.verified else "predicted"),
-                (result.batch, result.peak_bytes),
-                xytext=(-10, -8),
-                textcoords="offset points",
-                ha="right",
-                va="top",
-                fontweight="bold",
-                bbox={"boxstyle": "square,pad=0.15", "facecolor": PAPER, "edgecolor": "none"},
-                arrowprops={"arrowstyle": "-", "color": FAINT_INK},
-            )
-        ax.set_title("largest batch that fits", loc="left")
-        set_alt(ax, describe_batches(result))
-    return ax

@@ -13,7 +13,7 @@ from lessons_lib.instruments.operations.catalogue import OPERATIONS, Entry
 from lessons_lib.instruments.operations.inputs import MAKERS, VARIABLE, Inputs
 from lessons_lib.instruments.operations.layers import GROUP, layers
 from lessons_lib.instruments.operations.op_memory import OpCost, Verdict, op_memory
-from lessons_lib.plots.operations import cell_texts, colour_of, describe_atlas
+from lessons_lib.plots.atlas import cell_texts, colour_of, describe_atlas
 from lessons_lib.plots.theme import get_alt
 
 tf = ll.runtime.tf

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
+import importlib
+import inspect
 import itertools
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -19,7 +20,6 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-import lessons_lib
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import KIB, MIB
 from lessons_lib.plots.alt_text import describe_recording
@@ -33,6 +33,7 @@ from lessons_lib.plots.colours import (
     luminance,
     op_styles,
 )
+from lessons_lib.plots.registry import PICTURES
 from lessons_lib.plots.stacking import Bands, stack
 from lessons_lib.plots.theme import fit_text, get_alt, new_axes, png, text_size
 from lessons_lib.plots.timeline import timelines
@@ -722,19 +723,26 @@ def test_text_outside_the_users_axes_can_be_read_on_a_dark_figure() -> None:
     assert to_hex(names_of(ax)[0].get_color()) == INK
 
 
-def test_pictures_are_registered_without_loading_matplotlib() -> None:
-    # The package without its front door: TensorFlow may load matplotlib on its own account.
-    root = Path(lessons_lib.__file__).parent
+@pytest.mark.child
+def test_what_draws_is_loaded_when_it_draws() -> None:
     code = (
-        "import sys, types; package = types.ModuleType('lessons_lib');"
-        f"package.__path__ = [{str(root)!r}]; sys.modules['lessons_lib'] = package;"
-        "import lessons_lib.plots; from lessons_lib.common.results import alt_text, draw;"
-        "from lessons_lib.recording.recording import Recording; alt_text(Recording());"
-        "print('matplotlib' in sys.modules); draw(Recording()); print('matplotlib' in sys.modules);"
-        "print('matplotlib.pyplot' in sys.modules, 'tensorflow' in sys.modules)"
+        "import sys, lessons_lib; from lessons_lib.common.results import alt_text, draw;"
+        "ours = lambda: {m[18:] for m in sys.modules if m.startswith('lessons_lib.plots.')};"
+        "before = ours(); made = lessons_lib.Recording(); alt_text(made); print(*ours());"
+        "draw(made); print('timeline' in ours())"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["False", "True", "False", "False"]
+    assert set(out.stdout.splitlines()[0].split()) == {"registry", "alt_text"}
+    assert out.stdout.splitlines()[1:] == ["True"]
+
+
+@pytest.mark.parametrize("result", PICTURES, ids=lambda cls: cls.__name__)
+def test_every_result_has_functions_that_draw_and_describe_it(result: type) -> None:
+    for place, takes in zip(PICTURES[result], ("ax", "result"), strict=True):
+        module, _, name = place.partition(".")
+        function = getattr(importlib.import_module(f"lessons_lib.plots.{module}"), name)
+        assert takes in (*inspect.signature(function).parameters, "result")
+        assert function.__doc__
 
 
 # Theme

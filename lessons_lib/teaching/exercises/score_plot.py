@@ -15,8 +15,9 @@ from matplotlib.ticker import MaxNLocator
 
 from lessons_lib.common.units import format_bytes
 from lessons_lib.plots.alt_text import describe_recording
+from lessons_lib.plots.axes import byte_axis
 from lessons_lib.plots.colours import GRID, INK, LIMIT, PAPER
-from lessons_lib.plots.theme import arrange, byte_axis, new_axes, set_alt, settings
+from lessons_lib.plots.theme import arrange, new_axes, set_alt, settings
 from lessons_lib.teaching.exercises.limits import Figure, Quantity
 from lessons_lib.teaching.exercises.result import Result, Status
 

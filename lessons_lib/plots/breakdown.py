@@ -29,16 +29,7 @@ from lessons_lib.plots.colours import (
     Style,
     op_styles,
 )
-from lessons_lib.plots.theme import (
-    TEXT,
-    TITLE,
-    arrange,
-    fit_text,
-    new_axes,
-    set_alt,
-    settings,
-    text_size,
-)
+from lessons_lib.plots.theme import TEXT, TITLE, canvas, fit_text, set_alt, text_size
 from lessons_lib.recording.breakdown import UNKNOWN, Breakdown, RecordingDiff
 
 _HEADINGS: Final = ("at the peak", "kept", "allocated in all")
@@ -162,12 +153,10 @@ def draw_diff(
 
 
 def _draw_table(table: _Table, ax: Axes | None, most: int) -> Axes:
-    with settings():
-        if ax is None:
-            table = table.shortened(max(most, 2))
-            height = 1.2 + _ROW * max(len(table.rows), 2)
-            ax = new_axes(10.0, height)
-            arrange(ax.figure, left=0.3, right=0.3, top=0.45, bottom=0.15)  # type: ignore[arg-type]
+    if ax is None:
+        table = table.shortened(max(most, 2))
+    height = 1.2 + _ROW * max(len(table.rows), 2)
+    with canvas(ax, height=height, left=0.3, right=0.3, top=0.45, bottom=0.15) as ax:
         _paint(ax, table, most)
         set_alt(ax, table.alt)
     return ax
