@@ -162,12 +162,6 @@ def tensor_number(tensor: Any) -> int:
     return number if isinstance(number, int) else -1
 
 
-@_of_object("Graph._original_op", _GRADIENTS, "gradients in a graph cannot be built")
-def gradients_of(operation: Any) -> Any:
-    """Give the context in which operations are made as the gradient of another."""
-    return tf.compat.v1.get_default_graph()._original_op(operation)
-
-
 @_of_object("Operation._original_op", _GRADIENTS, "it is told by the name of a scope alone")
 def original_op(operation: Any) -> Any:
     """Give the operation that this one is the gradient or a copy of; None for others."""
@@ -308,6 +302,45 @@ def functions_of(graph: Any) -> Mapping[Any, Any]:
     """Give the functions that a graph calls, by name (which may be bytes)."""
     functions: Mapping[Any, Any] = graph._functions
     return functions
+
+
+@_of_object("Graph.version", _GRADIENTS, _NO_LINES)
+def count_operations(graph: Any) -> int:
+    """Tell how many operations a graph has; of the old name, which asks C++ at once."""
+    return int(graph.version)
+
+
+@_of_object("StackTrace.get_user_frames", "reading large graphs quickly", "a graph is read slowly")
+def outside_frames(trace: Any) -> list[tuple[str, int]] | None:
+    """Give the frames of a graph operation's stack that are not TensorFlow's, outermost first.
+
+    Reading the whole stack takes 25 times as long.  None where this TensorFlow cannot tell.
+    """
+    read = getattr(trace, "get_user_frames", None)
+    return None if read is None else [(frame.filename, frame.lineno) for frame in read()]
+
+
+_transpiler: Final = _part(
+    "tensorflow.python.autograph.impl.api:_TRANSPILER",
+    "the user's line of code that AutoGraph generated",
+    "what runs in it outside of a trace, or in a thread of its own, gets an outer line",
+)
+
+
+@_of_object("PyToTF._cache", "the user's line of code that AutoGraph generated", _NO_LINES)
+def autograph_lines(filename: str) -> dict[int, tuple[str, int]]:
+    """Map the lines of a file that AutoGraph generated to the user's files and lines."""
+    try:
+        known = list(_transpiler._cache._cache.values())
+        for factory in (one for some in known for one in list(some.values())):
+            if factory.module.__file__ == filename:
+                return {
+                    generated.lineno: (origin.loc.filename, origin.loc.lineno)
+                    for generated, origin in factory.source_map.items()
+                }
+    except Exception:  # another TensorFlow, or another thread that converts just now
+        return {}
+    return {}
 
 
 @_of_object("AtomicFunction._cached_graph", "the graph that a function was traced to", _NO_LINES)

@@ -134,7 +134,7 @@ class Attribution:
     def _path(self, function: str, name: str) -> tuple[str, ...] | None:
         resolver = self._resolver(function)
         origin = resolver.find(name) if resolver is not None and name else None
-        return None if origin is None else tuple(op.name for op in origin.path)
+        return None if origin is None else tuple(op.name for _, op in origin.path)
 
     def _iterator(self, event: MemoryEvent) -> str:
         """Give the iterator of a data pipeline that was running, or that called a function."""
@@ -248,17 +248,18 @@ class Attribution:
         if origin is not None:
             if op is None:
                 op = origin.op.type
-            if (chain := graph_ops.fused_operations(origin.op, op)) is not None:
+            if (chain := origin.fused(op)) is not None:
                 op, fused = chain
             line, forward_line = origin.line, origin.forward_line
             # A library's own operation counts for the line that calls its function now.
             now = self._line(started)
             if function is not None:
-                if function.startswith(_BACKWARD) or not graph_ops.made_by_user(origin.op):
+                if function.startswith(_BACKWARD) or not origin.op.maker.by_user:
                     line = now or line
                 # Made on another thread, as MirroredStrategy does, it has no line of the user's.
                 line = line or self._definition(function)
-            if forward_line is not None and not graph_ops.made_by_user(origin.forward):
+            forward = origin.op.forward
+            if forward is not None and forward.place is not None and not forward.by_user:
                 forward_line = now or forward_line
         return Site(
             op=op,
@@ -286,7 +287,9 @@ class Attribution:
         if self._sessions is None:
             self._sessions = [graph_ops.Resolver(graph) for graph in self._log.sessions]
         found = [origin for r in self._sessions if (origin := r.find(name)) is not None]
-        return found[0] if len(found) == 1 else None
+        # Graphs that one line has built, one after the other, agree on it.
+        alike = {(origin.op.type, origin.op.maker, origin.op.forward) for origin in found}
+        return found[0] if len(alike) == 1 else None
 
     def _resolver(self, function: str) -> graph_ops.Resolver | None:
         if function not in self._resolvers:

@@ -1,59 +1,51 @@
 """Where in the user's code each eager operation was called from.
 
 While a recording runs, the few functions through which all of eager TensorFlow passes are
-replaced by wrappers.  A wrapper notes the user's frame and marks the call in the profile, so that
-an allocation is tied to a call by the profile itself: it lies inside the call's mark, on the
-same thread.  The original functions are put back when the last recording ends.
+replaced by wrappers (`lessons_lib.common.patching` lists them).  A wrapper notes the user's line
+and marks the call in the profile, so that an allocation is tied to a call by the profile itself:
+it lies inside the call's mark, on the same thread.
 
-Gradients: TensorFlow computes each operation's gradient in a Python function, which is wrapped
-once when this module is imported.  In a graph it then notes, by TensorFlow's own means
-(``Operation._original_op``), which forward operation a gradient belongs to; in eager mode it does
-so while a recording runs.
+Only facts are noted, never an object of the program, not even a code object: what the program
+drops must go while it is watched, as it would without.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Final, NamedTuple
 
+from lessons_lib.common import internals
 from lessons_lib.common.internals import (
     BaseSession,
     TraceMe,
     constant_op,
-    gradient_function,
-    gradients_of,
+    imperative_grad,
     pywrap_tfe,
-    tensor_number,
-    traced_graph,
 )
+from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import tf
-from lessons_lib.common.source import Line, is_user_file, line_of, number_in_code
+from lessons_lib.common.source import Place, frames_at, is_user_file, user_place
 from lessons_lib.recording import profile_format, profiler
 from lessons_lib.recording.eager_notes import WRITES, Context, EagerNotes, Noter, Origin, origin_of
-from lessons_lib.recording.scopes import Scope, eager_scope
+from lessons_lib.recording.gradient_calls import GradientLog, gradients
+from lessons_lib.recording.graph_facts import GraphFacts, facts_of
+from lessons_lib.recording.graph_roles import Roles, roles_of
+from lessons_lib.recording.scopes import eager_scope
 
 FAST: Final = "TFE_Py_FastPathExecute"
 _EXECUTE: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
+CONVERT: Final = "convert_to_eager_tensor"
 #: TensorFlow's own Python files.
 _TENSORFLOW: Final = os.path.join(os.path.dirname(tf.__file__), "")
 #: This package's, whose gate lies between.
 _OURS: Final = os.path.join(os.path.dirname(__file__), "")
-
-
-class Place(NamedTuple):
-    """A point in the user's code, cheap to note: turned into a `Line` later."""
-
-    code: CodeType
-    instruction: int
-
-    def line(self) -> Line:
-        """Read the line."""
-        return line_of(self.code.co_filename, number_in_code(self.code, self.instruction))
 
 
 class Call(NamedTuple):
@@ -65,27 +57,8 @@ class Call(NamedTuple):
     context: Context = Context()
 
 
-class _Forward(NamedTuple):
-    """An eager operation under a tape: its type, where it was called, the tensors it took."""
-
-    op: str
-    place: Place | None
-    inputs: tuple[int, ...]
-    scope: Scope | None = None
-
-
-@dataclass(slots=True)
-class _Made:
-    """What eager operations under a tape made, to find a gradient's forward operation.
-
-    Tensors are known by TensorFlow's own numbers for them, so none is kept alive.
-    """
-
-    by_output: dict[int, _Forward] = field(default_factory=dict)
-    by_input: dict[tuple[str, int], _Forward | None] = field(default_factory=dict)
-    # Which forward tensors a gradient belongs to, as far as the backward pass has come.  There
-    # are several where an operation hands on the gradient that it got, as an addition does.
-    chain: dict[int, tuple[int, ...]] = field(default_factory=dict)
+#: A call's instruction, kind, forward line, scope (by address), and the rest of its context.
+_Key = tuple[int, str, Place | None, int, bool, bool, Origin]
 
 
 @dataclass(slots=True)
@@ -96,21 +69,51 @@ class CallLog:
     ----------
     threads : dict of int to list of Call
         Calls in order of their start, by the number written into the thread's marker.
-    graphs : dict of str to FuncGraph
-        Graphs of the functions that were called, by the function's name.
+    graphs : dict of str to GraphFacts or None
+        What is known of the functions that were called, by the function's name.
     definitions : dict of str to Place
         Where the Python function behind a function's name is defined.
-    sessions : list of tf.Graph
-        Graphs that a ``tf.compat.v1.Session`` ran.
+    sessions : list of GraphFacts
+        What is known of the graphs that a ``tf.compat.v1.Session`` ran.
+    roles : dict of str to Roles or None
+        What the operations of a function make, by the function's name.
     notes : EagerNotes
         What the calls were for.
     """
 
     threads: dict[int, list[Call]] = field(default_factory=dict)
-    graphs: dict[str, Any] = field(default_factory=dict)
+    graphs: dict[str, GraphFacts | None] = field(default_factory=dict)
     definitions: dict[str, Place] = field(default_factory=dict)
-    sessions: list[Any] = field(default_factory=list)
+    sessions: list[GraphFacts] = field(default_factory=list)
+    roles: dict[str, Roles | None] = field(default_factory=dict)
     notes: EagerNotes = field(default_factory=EagerNotes)
+
+
+class _Calls:
+    """One `Call` for all calls from a place; those of a long loop would cost time and memory.
+
+    Places are looked up by the address of their code, which is forgotten when the code goes:
+    another one may get the same address.
+    """
+
+    def __init__(self) -> None:
+        self.by_code: dict[int, dict[_Key, Call]] = {}
+        self._codes: dict[int, weakref.ref[Any]] = {}
+
+    def add(self, frame: FrameType | None, key: _Key, context: Context) -> Call:
+        """Make the call for a place that was not seen before."""
+        call = Call(user_place(frames_at(frame)), key[1], key[2], context)
+        address = 0 if frame is None else id(frame.f_code)
+        if frame is not None and address not in self._codes:
+            self._codes[address] = weakref.ref(
+                frame.f_code, functools.partial(_forget, self.by_code, self._codes, address)
+            )
+        return self.by_code.setdefault(address, {}).setdefault(key, call)
+
+
+def _forget(by_code: dict[int, Any], codes: dict[int, Any], address: int, _: Any) -> None:
+    by_code.pop(address, None)
+    codes.pop(address, None)
 
 
 class Watcher:
@@ -118,54 +121,52 @@ class Watcher:
 
     def __init__(self) -> None:
         self.log = CallLog()
-        self._made = _Made()
+        self._gradients = GradientLog()
         self._current: dict[int, list[Call]] = {}
         self._numbers: dict[int, int] = {}
-        self._originals: list[tuple[Any, str, Any]] = []
         self._origins: dict[str, Origin] = {}
-        # One `Call` for all calls from a place; those of a long loop would cost time and memory.
-        self._known: dict[tuple[Any, ...], Call] = {}
-        self.gradient_of = threading.local()
         self.noter = Noter()
+        self._calls = _Calls()
+        executes = [name for name in _EXECUTE if hasattr(pywrap_tfe, name)]
+        places = [(pywrap_tfe, FAST), *((pywrap_tfe, name) for name in executes)]
+        self._patches = [
+            Patch(holder, name, functools.partial(self._wrapped, name=name))
+            for holder, name in (*places, (constant_op, CONVERT))
+        ]
+        self._patches += [
+            Patch(BaseSession, "run", self._noted_run),
+            Patch(imperative_grad, "imperative_grad", self.noter.gradients),
+        ]
+        self._watching = False
 
     def install(self) -> None:
         """Put the wrappers in place."""
-        if self._originals:
-            return
-        fast = self._wrapped(getattr(pywrap_tfe, FAST), FAST)
-        self._replace(pywrap_tfe, FAST, fast)
-        for name in _EXECUTE:
-            if hasattr(pywrap_tfe, name):
-                self._replace(pywrap_tfe, name, self._wrapped(getattr(pywrap_tfe, name), name))
-        convert = "convert_to_eager_tensor"
-        self._replace(constant_op, convert, self._wrapped(getattr(constant_op, convert), convert))
-        self._replace(BaseSession, "run", self._noted_run(BaseSession.run))
-        self.noter.install(self._replace)
-        _gradients.watcher = self
+        self._watching = self.noter.on = True
+        gradients.log = self._gradients
+        for patch in self._patches:
+            patch.install()
 
     def remove(self) -> None:
         """Put the original functions back and forget what was seen."""
-        _gradients.watcher = None
-        self._known = {}
-        while self._originals:
-            module, name, original = self._originals.pop()
-            setattr(module, name, original)
-        self._made = _Made()
+        self._watching = self.noter.on = False
+        gradients.log = None
+        for patch in reversed(self._patches):
+            patch.remove()
+        self._calls, self._gradients = _Calls(), GradientLog()
 
     def take(self) -> CallLog:
         """Give the log of the session that has ended, and begin the next one."""
         taken = self.log
         taken.notes = self.noter.take()
         self.log = CallLog(
-            graphs=taken.graphs, definitions=taken.definitions, sessions=taken.sessions
+            graphs=taken.graphs,
+            definitions=taken.definitions,
+            sessions=taken.sessions,
+            roles=taken.roles,
         )
         self._current = {}
-        self._known = {}
+        self._calls = _Calls()
         return taken
-
-    def _replace(self, module: Any, name: str, wrapper: Callable[..., Any]) -> None:
-        self._originals.append((module, name, getattr(module, name)))
-        setattr(module, name, wrapper)
 
     def _new_thread(self, ident: int) -> list[Call]:
         number = len(self.log.threads)
@@ -182,153 +183,134 @@ class Watcher:
         ident = threading.get_ident
         origins = self._origins
         written: dict[str, bool] = {}
-        noter = self.noter
-        gradient_of, running = self.gradient_of, noter.running
+        now, running = self._gradients.now, self.noter.running
         no_tape = pywrap_tfe.TFE_Py_TapeSetIsEmpty
         fast, executes = name == FAST, name in _EXECUTE
+        user = Origin.USER
 
+        @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if not self._watching:  # somebody has wrapped this wrapper
+                return original(*args, **kwargs)
+            mark = call = None
             frame: FrameType | None = frame_here(1)
-            part = 0
-            while frame is not None:
-                file = frame.f_code.co_filename
-                origin = origins.get(file)
-                if origin is None:
-                    origin = origins[file] = origin_of(file)
-                if origin:
-                    if origin == 1:  # the user's
-                        break
-                    part = part or origin
-                frame = frame.f_back
-            forward = getattr(gradient_of, "forward", None)
-            backward = getattr(running, "backward", False)
-            scope = eager_scope() if forward is None else forward.scope
-            taped = not no_tape()
-            # By identity: to hash a code object means to read all of it.
-            code, at = (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
-            key = (code, at, name, id(forward and forward.place), id(scope), taped, backward, part)
-            known = self._known
-            call = known.get(key)
-            if call is None:
-                call = known[key] = Call(
-                    None if frame is None else Place(frame.f_code, at),
-                    name,
-                    None if forward is None else forward.place,
-                    Context(scope, taped, backward, Origin(part)),
+            try:
+                part = Origin.LIBRARY
+                while frame is not None:
+                    file = frame.f_code.co_filename
+                    origin = origins.get(file)
+                    if origin is None:
+                        origin = origins[file] = origin_of(file)
+                    if origin:
+                        if origin is user:
+                            break
+                        part = part or origin
+                    frame = frame.f_back
+                forward = getattr(now, "forward", None)
+                backward = getattr(running, "backward", False)
+                scope = eager_scope() if forward is None else forward.scope
+                taped = not no_tape()
+                # By identity: to hash a code object means to read all of it.
+                code, at = (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
+                of = None if forward is None else forward.place
+                key = (at, name, of, id(scope), taped, backward, part)
+                known = self._calls.by_code.get(code)
+                call = None if known is None else known.get(key)
+                if call is None:
+                    call = self._calls.add(frame, key, Context(scope, taped, backward, part))
+                frame = None
+                me = ident()
+                calls = self._current.get(me)
+                if calls is None:
+                    calls = self._new_thread(me)
+                op, inputs = (
+                    (args[1], args[3:]) if fast else (args[2], args[3]) if executes else ("", ())
                 )
-            frame = None
-            calls = self._current.get(ident())
-            if calls is None:
-                calls = self._new_thread(ident())
-            calls.append(call)
-            op, inputs = (
-                (args[1], args[3:]) if fast else (args[2], args[3]) if executes else ("", ())
-            )
-            if isinstance(op, bytes):
-                op = op.decode()
-            writes = written.get(op)
-            if writes is None:
-                writes = written[op] = WRITES.fullmatch(op) is not None
-            if writes:
-                noter.written((self._numbers[ident()], len(calls) - 1), op, inputs)
-            if executes:
-                self._note_function(args, frame_here(1))
-            mark = marker(mark_name)
+                if isinstance(op, bytes):
+                    op = op.decode()
+                writes = written.get(op)
+                if writes is None:
+                    writes = written[op] = WRITES.fullmatch(op) is not None
+                if writes:
+                    self.noter.written((self._numbers[me], len(calls)), op, inputs)
+                if executes:
+                    self._note_function(args, frame_here(1))
+                mark = marker(mark_name)
+                calls.append(call)
+            except Exception:  # a fault of ours costs a line, not the run
+                frame = None
+            if mark is None or call is None:
+                return original(*args, **kwargs)
             try:
                 result = original(*args, **kwargs)
             finally:
                 mark.Stop()
-            if taped:
-                if op:
-                    self._note_tensors(call, op, inputs, result)
-            elif op == "AddN":
-                self._note_sum(inputs[0] if fast else inputs, result)
+            if taped or op == "AddN":
+                self._note_result(call, op, inputs, result)
             return result
 
         return wrapper
 
+    def _note_result(self, call: Call, op: str, inputs: Any, result: Any) -> None:
+        try:
+            if not call.context.taped:
+                # In the form that all operations have, or in the one of functions.
+                grads = inputs[0] if len(inputs) == 1 else inputs
+                self._gradients.note_sum(grads, result)
+            elif op:
+                scope = call.context.scope
+                self._gradients.note_operation(op, call.place, scope, inputs, result)
+        except Exception:
+            return
+
     def _noted_run(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
         def run(session: Any, *args: Any, **kwargs: Any) -> Any:
-            graph = session.graph
-            if not any(graph is known for known in self.log.sessions):
-                self.log.sessions.append(graph)
+            if self._watching:
+                self._note_session(session)
             return original(session, *args, **kwargs)
 
         return run
+
+    def _note_session(self, session: Any) -> None:
+        try:
+            facts = facts_of(session.graph)
+            if not any(facts is known for known in self.log.sessions):
+                self.log.sessions.append(facts)
+        except Exception:
+            return
 
     def _note_function(self, args: tuple[Any, ...], frame: FrameType | None) -> None:
         name = args[2]
         name = name.decode() if isinstance(name, bytes) else str(name)
         if not name.startswith("__") or name in self.log.graphs:
             return
-        graph = definition = None
-        # Only TensorFlow's own frames: looking at a frame's variables can keep them alive until
-        # the frame ends, and in the user's frames that would change what is measured.
+        facts = definition = None
         while frame is not None and frame.f_code.co_filename.startswith((_TENSORFLOW, _OURS)):
-            if graph is not None and definition is not None:
+            if facts is not None and definition is not None:
                 break
-            owner = frame.f_locals.get("self")
-            if graph is None and getattr(owner, "name", None) in (args[2], name.encode()):
-                graph = traced_graph(owner)
+            owner = _owner(frame)
+            if facts is None and getattr(owner, "name", None) in (args[2], name.encode()):
+                graph = internals.traced_graph(owner)
+                facts = None if graph is None else facts_of(graph)
             if definition is None:
                 definition = _definition(getattr(owner, "python_function", None))
             frame = frame.f_back
-        self.log.graphs[name] = graph
+        self.log.graphs[name] = facts
+        graph = None if facts is None else facts.graph()
+        self.log.roles[name] = None if graph is None else roles_of(graph, name)
         if definition is not None:
             self.log.definitions[name] = definition
 
-    def _note_tensors(self, call: Call, op: str, values: Sequence[Any], result: Any) -> None:
-        made = self._made
-        inputs = tuple(tensor_number(value) for value in values)
-        forward = _Forward(op, call.place, inputs, call.context.scope)
-        for tensor in result if isinstance(result, list) else (result,):
-            number = tensor_number(tensor)
-            if number >= 0:
-                made.by_output[number] = forward
-        if inputs and inputs[0] >= 0:
-            key = (op, inputs[0])
-            # Two operations on the same input cannot be told apart: then say nothing.
-            made.by_input[key] = None if key in made.by_input else forward
 
-    def _note_sum(self, grads: Any, result: Any) -> None:
-        # A tensor that was used several times gets the sum of its gradients.
-        chain = self._made.chain
-        of = {chain.get(tensor_number(grad), ()) for grad in grads} if chain else set()
-        if len(of) == 1 and (tensors := of.pop()):
-            chain[tensor_number(result)] = tensors
-
-    def forward_of(self, op: str, inputs: Any, outputs: Any, grads: Any) -> _Forward | None:
-        """Find the forward operation of a gradient that is about to be computed."""
-        made = self._made
-        for tensor in outputs or ():
-            if (found := made.by_output.get(tensor_number(tensor))) is not None:
-                return found
-        numbers = {n for grad in grads or () for n in made.chain.get(tensor_number(grad), ())}
-        taken = [tensor_number(tensor) for tensor in inputs or ()]
-        candidates = {
-            id(found): found
-            for n in numbers
-            if (found := made.by_output.get(n)) is not None and _may_be(found, op, taken)
-        }
-        if len(candidates) == 1:
-            return next(iter(candidates.values()))
-        return made.by_input.get((op, taken[0])) if taken else None
-
-    def note_chain(self, forward: _Forward, grads: Any) -> None:
-        """Remember which forward tensors each of an operation's gradients belongs to."""
-        chain = self._made.chain
-        grads = grads if isinstance(grads, (list, tuple)) else (grads,)
-        for tensor, grad in zip(forward.inputs, grads, strict=False):
-            if tensor >= 0 and (number := tensor_number(grad)) >= 0:
-                chain[number] = (*chain.get(number, ()), tensor)
-
-
-def _may_be(forward: _Forward, op: str, taken: list[int]) -> bool:
-    """Tell whether an operation has the type and the inputs that a gradient is computed for."""
-    known = zip(forward.inputs, taken, strict=False)
-    return forward.op == op and all(
-        mine == theirs for mine, theirs in known if min(mine, theirs) >= 0
-    )
+def _owner(frame: FrameType) -> Any:
+    """Give the object whose method a frame runs."""
+    values = frame.f_locals
+    owner = values.get("self")
+    if sys.version_info < (3, 13):
+        # Up to Python 3.12 this dictionary stays with the frame and would keep its objects alive.
+        values.clear()
+    return owner
 
 
 def _definition(function: Any) -> Place | None:
@@ -336,53 +318,6 @@ def _definition(function: Any) -> Place | None:
     for _ in range(8):
         code = getattr(function, "__code__", None)
         if code is not None and is_user_file(code.co_filename):
-            return Place(code, -1)
+            return Place(code.co_filename, code.co_firstlineno)
         function = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
     return None
-
-
-class _Gradients:
-    """The one wrapper that stays: TensorFlow's gradient function, told of its forward op."""
-
-    def __init__(self) -> None:
-        self.watcher: Watcher | None = None
-        self.original = gradient_function
-
-    def __call__(self, *args: Any) -> Any:
-        op, inputs, outputs, grads = args[0], args[3], args[4], args[5]
-        if not tf.executing_eagerly():
-            forward = _forward_operation(op, inputs, outputs)
-            if forward is None:
-                return self.original(*args)
-            with gradients_of(forward):
-                return self.original(*args)
-        watcher = self.watcher
-        if watcher is None:
-            return self.original(*args)
-        store = watcher.gradient_of
-        before = getattr(store, "forward", None)
-        forward = store.forward = watcher.forward_of(op, inputs, outputs, grads)
-        try:
-            result = self.original(*args)
-        finally:
-            store.forward = before
-        if forward is not None:
-            watcher.note_chain(forward, result)
-        return result
-
-
-def _forward_operation(op: str, inputs: Any, outputs: Any) -> Any:
-    for tensor in outputs or ():
-        made_by = getattr(tensor, "op", None) if tensor is not None else None
-        if made_by is not None and not tf.is_tensor(made_by):
-            return made_by
-    for tensor in inputs or ():
-        if tensor is None or not hasattr(tensor, "consumers"):
-            continue
-        users = [user for user in tensor.consumers() if user.type == op]
-        return users[0] if len(users) == 1 else None
-    return None
-
-
-_gradients: Final = _Gradients()
-pywrap_tfe.TFE_Py_RegisterGradientFunction(_gradients)

@@ -7,6 +7,7 @@ is known as a variable's or as a gradient also when its memory was handed on fro
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -14,9 +15,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from lessons_lib.common.internals import imperative_grad
 from lessons_lib.common.runtime import tf
-from lessons_lib.common.source import is_user_file
+from lessons_lib.common.source import is_users
 from lessons_lib.recording import profile_format, profiler
 from lessons_lib.recording.scopes import Scope
 from lessons_lib.recording.variables import Variable, variable_of
@@ -47,7 +47,7 @@ _ORIGINS: Final = (
 
 def origin_of(file: str) -> Origin:
     """Tell whose code a file holds."""
-    if is_user_file(file):
+    if is_users(file):
         return Origin.USER
     return next((origin for files, origin in _ORIGINS if files.search(file)), Origin.LIBRARY)
 
@@ -130,6 +130,8 @@ class Noter:
     def __init__(self) -> None:
         self.notes = EagerNotes()
         self.running = threading.local()
+        #: False where the wrapper has only to pass calls on.
+        self.on = False
         self._marks = 0
         self._lock = threading.Lock()
 
@@ -156,25 +158,22 @@ class Noter:
         """Wrap the function that computes all gradients of a tape."""
 
         def imperative_grad(tape: Any, target: Any, sources: Any, *rest: Any, **more: Any) -> Any:
-            if not tf.executing_eagerly():
+            if not self.on or not tf.executing_eagerly():
                 return original(tape, target, sources, *rest, **more)
             running = self.running
             outer = getattr(running, "backward", False)
-            self.mark(Moment(BACKWARD_BEGINS))
+            with contextlib.suppress(Exception):
+                self.mark(Moment(BACKWARD_BEGINS))
             running.backward = True
             try:
                 result = original(tape, target, sources, *rest, **more)
             finally:
                 running.backward = outer
-            self.mark(Moment(GRADIENTS, tuple(_gradients(sources, result))))
+            with contextlib.suppress(Exception):  # a fault of ours costs a category, not the run
+                self.mark(Moment(GRADIENTS, tuple(_gradients(sources, result))))
             return result
 
         return imperative_grad
-
-    def install(self, replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
-        """Put the wrapper in place."""
-        name = "imperative_grad"
-        replace(imperative_grad, name, self.gradients(getattr(imperative_grad, name)))
 
 
 def _gradients(sources: Iterable[Any], results: Iterable[Any]) -> Iterable[tuple[int, Variable]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from lessons_lib.recording.graph_ops import inner_graph
+from lessons_lib.recording.graph_facts import inner_graph
 from lessons_lib.recording.scopes import Scope, scope_of
 from lessons_lib.recording.variables import Variable, variable_of
 

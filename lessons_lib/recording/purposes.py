@@ -21,7 +21,7 @@ from lessons_lib.recording.buffers import Purpose, Site
 from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.categories import Category, Phase
 from lessons_lib.recording.eager_notes import Moment, Origin
-from lessons_lib.recording.graph_roles import Roles, roles_of
+from lessons_lib.recording.graph_roles import Roles
 from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.scopes import Owner
 from lessons_lib.recording.variables import Variable
@@ -73,8 +73,7 @@ class Purposes:
         self, function: str, path: Callable[[str], tuple[str, ...] | None]
     ) -> Roles | None:
         if function not in self._roles:
-            graph = self._log.graphs.get(function)
-            roles = None if graph is None else roles_of(graph, function)
+            roles = self._log.roles.get(function)
             if roles is not None:
                 names = {
                     event.op

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
 import re
 import sys
 import tracemalloc
@@ -62,11 +63,44 @@ def _tensor_number() -> None:
 
 def _original_op() -> None:
     with tf.Graph().as_default():
-        first = tf.constant(1.0).op
-        with internals.gradients_of(first):
-            second = tf.constant(2.0).op
-    assert internals.original_op(second) is first
-    assert internals.original_op(first) is None
+        first = tf.constant(1.0)
+        y = tf.tanh(first)
+        second = tf.gradients(y, first)[0]
+    assert internals.original_op(second.op) is y.op
+    assert internals.original_op(y.op) is None
+
+
+def _count_operations() -> None:
+    with tf.Graph().as_default() as graph:
+        assert internals.count_operations(graph) == 0
+        tf.constant(1.0)
+        tf.constant(2.0)
+    assert internals.count_operations(graph) == len(graph.get_operations()) == 2
+
+
+def _outside_frames() -> None:
+    with tf.Graph().as_default():
+        frames = internals.outside_frames(tf.tanh(1.0).op.traceback)
+    assert frames is not None
+    assert frames[-1][0] == __file__
+    assert not any("array_ops" in file or "gen_math_ops" in file for file, _ in frames)
+
+
+def _autograph_lines() -> None:
+    seen: list[tuple[str, int]] = []
+
+    @tf.function
+    def traced() -> Any:
+        frame = sys._getframe()
+        seen.append((frame.f_code.co_filename, frame.f_lineno))
+        return tf.constant(1.0)
+
+    traced()
+    file, number = seen[0]
+    assert file != __file__
+    first = inspect.getsourcelines(traced.python_function)[1]
+    assert internals.autograph_lines(file)[number] == (__file__, first + 3)
+    assert internals.autograph_lines("no such file") == {}
 
 
 def _inner_graphs() -> None:
@@ -214,8 +248,10 @@ def _patterns() -> None:
 #: How each part of an object is used; parts of modules are looked up.
 _USES: dict[str, Callable[[], None]] = {
     "EagerTensor._id": _tensor_number,
-    "Graph._original_op": _original_op,
     "Operation._original_op": _original_op,
+    "Graph.version": _count_operations,
+    "StackTrace.get_user_frames": _outside_frames,
+    "PyToTF._cache": _autograph_lines,
     "Graph._functions": _inner_graphs,
     "AtomicFunction._cached_graph": _inner_graphs,
     "_CondGradFuncGraph._forward_graph": _forward_graph,

@@ -17,8 +17,7 @@ from typing import Any, Final
 
 from lessons_lib.common import internals
 from lessons_lib.common.runtime import tf
-from lessons_lib.common.source import Line, is_user_file, line_of
-from lessons_lib.recording.graph_ops import user_line
+from lessons_lib.common.source import Line, is_user_file, line_of, user_place_in_trace
 
 #: How many constants are listed one by one, the largest first.
 LISTED: Final = 10
@@ -220,7 +219,8 @@ def _line(graph: Any, name: str) -> Line | None:
     except (KeyError, ValueError):
         return None
     # Operations of a graph that was loaded from a file have no traceback.
-    return None if op.traceback is None else user_line(op)
+    place = None if op.traceback is None else user_place_in_trace(op.traceback)
+    return None if place is None else place.line()
 
 
 def inner_graphs(graph: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from lessons_lib.instruments.training.step_phases import BACKWARD, FORWARD, UPDATE, Stages
 from lessons_lib.recording.buffers import Buffer, BufferStore, Site
+from lessons_lib.recording.graph_facts import facts_of
 from lessons_lib.recording.graph_ops import Resolver
 
 
@@ -55,8 +56,7 @@ class Births:
     def __init__(self, stages: Stages, started_at: float, graph: Any) -> None:
         self.stages = stages
         self._started_at = started_at
-        self._resolver = None if graph is None else Resolver(graph)
-        self._order: dict[int, dict[str, int]] = {}
+        self._resolver = None if graph is None else Resolver(facts_of(graph))
         self._sites: dict[Site, Birth] = {}
 
     def of(self, buffer: Buffer) -> Birth:
@@ -76,18 +76,12 @@ class Births:
         if origin is None:
             return Birth(None, None)
         phase = layer = None
-        for op in origin.path:
-            position = self._position(op)
-            phase = phase or self.stages.phase(op.graph, position)
-            layer = self.stages.layer(op.graph, position) or layer
-        return Birth(phase, layer, origin.op)
-
-    def _position(self, op: Any) -> int:
-        order = self._order.get(id(op.graph))
-        if order is None:
-            names = (o.name for o in op.graph.get_operations())
-            order = self._order[id(op.graph)] = {name: i for i, name in enumerate(names)}
-        return order[op.name]
+        graph = None
+        for facts, op in origin.path:
+            graph = facts.graph()
+            phase = phase or self.stages.phase(graph, op.number)
+            layer = self.stages.layer(graph, op.number) or layer
+        return Birth(phase, layer, None if graph is None else graph.get_operation_by_name(op.name))
 
 
 def gradient_operations(stages: Stages) -> set[tuple[int, str]]:

@@ -1,0 +1,119 @@
+"""All wrapping of functions that are not ours: put a wrapper in place, and the original back.
+
+What is wrapped, when, and why:
+
+==================================  ============================  ================================
+what                                when                          why
+==================================  ============================  ================================
+``TFE_Py_FastPathExecute``,         a recording with lines is     which line called an eager
+``TFE_Py_Execute``, its             open                          operation, a function or a
+``…Cancelable`` form, and                                         constant
+``convert_to_eager_tensor``
+``BaseSession.run``                 a recording with lines is     which graph a session runs
+                                    open
+TensorFlow's gradient function      from the import on            which forward operation a
+                                                                  gradient belongs to: functions
+                                                                  are traced before they are
+                                                                  recorded
+``_create_concrete_function``,      an instrument listens for     every trace, and its time
+``Function._call``                  traces
+``func_graph_from_py_func``,        an exercise is graded         how many graphs an answer makes
+``Graph.__init__``
+``call`` of layers,                 a training step is measured   layers and phases of the step
+``apply`` of the optimizer,
+``GradientTape.gradient``
+==================================  ============================  ================================
+
+Two rules hold for all.  A wrapper never raises into the program: a fault of ours costs a line, not
+the run.  And an original is put back only where our wrapper still lies on top; if somebody wrapped
+it meanwhile, it stays beneath theirs and only passes calls on.  The gradient function is registered
+in C++, where the present one cannot be read, so it is the one that is never put back; outside of
+recordings it does no more than note, for a graph that is being built, whose gradient is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Final
+
+_MISSING: Final = object()
+
+
+class Patch:
+    """A function that can be replaced by a wrapper, and put back.
+
+    Parameters
+    ----------
+    holder : module, class or object
+        What the function is an attribute of.
+    name : str
+    wrap : callable
+        Takes the original and gives the wrapper.
+
+    Attributes
+    ----------
+    original : callable
+        What the wrapper has replaced.
+    active : bool
+        True between `install` and `remove`.  A wrapper that somebody else has wrapped outlives
+        `remove`, and has to look here.
+    """
+
+    def __init__(
+        self, holder: Any, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+    ) -> None:
+        self.original: Callable[..., Any] = getattr(holder, name)
+        self.active = False
+        self._holder = holder
+        self._name = name
+        self._wrap = wrap
+        self._wrapper: Any = _MISSING
+        self._before: Any = _MISSING
+        self._covered_by: Any = _MISSING
+
+    def install(self) -> None:
+        """Put the wrapper in place."""
+        present = getattr(self._holder, self._name)
+        self.active = True
+        # Somebody who wrapped our wrapper still calls it; it must not be entered twice.
+        if present is self._wrapper or present is self._covered_by:
+            return
+        self.original = present
+        self._before = vars(self._holder).get(self._name, _MISSING)
+        self._wrapper = self._wrap(present)
+        self._covered_by = _MISSING
+        self._set(self._wrapper)
+
+    def remove(self) -> None:
+        """Put the original back, unless somebody has put something of their own there."""
+        if not self.active:
+            return
+        self.active = False
+        present = getattr(self._holder, self._name, _MISSING)
+        if present is self._wrapper:
+            self._set(self._before)
+        elif present is not self.original:
+            self._covered_by = present
+
+    def _set(self, value: Any) -> None:
+        # Past the bookkeeping of objects such as layers, which would look into what is assigned.
+        plain = isinstance(self._holder, (type, ModuleType))
+        if value is _MISSING:
+            (delattr if plain else object.__delattr__)(self._holder, self._name)
+        else:
+            (setattr if plain else object.__setattr__)(self._holder, self._name, value)
+
+
+@contextmanager
+def patched(
+    holder: Any, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Iterator[Patch]:
+    """Replace a function for the time of a block; see `Patch`."""
+    patch = Patch(holder, name, wrap)
+    patch.install()
+    try:
+        yield patch
+    finally:
+        patch.remove()
