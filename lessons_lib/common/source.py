@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import linecache
 import os
+import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -22,8 +22,8 @@ from typing import Any, Final, NamedTuple
 from lessons_lib.common import internals
 from lessons_lib.common.source import Place, is_converted, is_users, statement_of, user_place
 
-#: TensorFlow's function within which a Python function is traced.
-_TRACING: Final = "func_graph_from_py_func"
+#: TensorFlow's functions within which a Python function is traced, its arguments first.
+_TRACING: Final = frozenset(("_create_concrete_function", "func_graph_from_py_func"))
 _PFOR: Final = os.path.join("", "parallel_for", "pfor.py")
 # The gradient of an operation is built in a name scope that holds the operation's name.
 _GRADIENT_SCOPE: Final = re.compile(r"(?:.*/)?gradients/(?P<forward>.+)_grad/[^/]+")
@@ -104,6 +104,7 @@ class GraphFacts:
     graph: Callable[[], Any]
     operations: dict[str, Operation] = field(default_factory=dict)
     calls: dict[str, dict[str, list[GraphFacts | None]]] = field(default_factory=dict)
+    reading: bool = False
 
 
 class _Gradient(NamedTuple):
@@ -139,8 +140,13 @@ def facts_of(graph: Any) -> GraphFacts:
         facts = _facts.get(graph)
         if facts is None:
             facts = _facts[graph] = GraphFacts(weakref.ref(graph))
-        if internals.count_operations(graph) != len(facts.operations):
-            _Reader(graph, facts).read()
+        # Graphs that refer to each other, or to themselves, are read once.
+        if not facts.reading and internals.count_operations(graph) != len(facts.operations):
+            facts.reading = True
+            try:
+                _Reader(graph, facts).read()
+            finally:
+                facts.reading = False
         return facts
 
 
@@ -180,9 +186,9 @@ class _Makers:
             return Maker()
         if is_converted(file for file, _, _ in frames):
             place = statement_of(place)
-        names = [name for _, _, name in frames]
         # A thread that was started while a function is traced (tf.distribute) knows no tracing.
-        begin = names.index(_TRACING) if _TRACING in names else 0
+        tracing = (i for i, (_, _, name) in enumerate(frames) if name in _TRACING)
+        begin = next(tracing, 0)
         inside = ((file, number) for file, number, _ in frames[begin:])
         return Maker(place, user_place(inside) is not None)
 

@@ -11,6 +11,7 @@ import gc
 import inspect
 import re
 import sys
+import traceback
 import tracemalloc
 import types
 from collections.abc import Callable
@@ -87,19 +88,22 @@ def _outside_frames() -> None:
 
 
 def _autograph_lines() -> None:
-    seen: list[tuple[str, int]] = []
+    seen: list[traceback.StackSummary] = []
+
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator, unused-ignore]
+    def look() -> None:
+        seen.append(traceback.extract_stack())
 
     @tf.function
     def traced() -> Any:
-        frame = sys._getframe()
-        seen.append((frame.f_code.co_filename, frame.f_lineno))
+        look()
         return tf.constant(1.0)
 
     traced()
-    file, number = seen[0]
-    assert file != __file__
+    frame = next(frame for frame in seen[0] if "__autograph_generated_file" in frame.filename)
     first = inspect.getsourcelines(traced.python_function)[1]
-    assert internals.autograph_lines(file)[number] == (__file__, first + 3)
+    number = frame.lineno or 0
+    assert internals.autograph_lines(frame.filename)[number] == (__file__, first + 2)
     assert internals.autograph_lines("no such file") == {}
 
 

@@ -560,20 +560,26 @@ def test_two_sessions_with_the_same_names_are_not_confused() -> None:
     v1 = tf.compat.v1
     fed = np.ones([N, N], np.float32)
     runs = []
-    for make in (tf.sin, tf.sin):
+    makers = (
+        lambda x: tf.sin(x, name="y"),
+        lambda x: tf.sin(x, name="y"),
+        lambda x: tf.cos(x, name="z"),  # here: of_two_graphs
+    )
+    for make in (*makers, makers[-1]):
         with tf.Graph().as_default() as graph:
             x = v1.placeholder(tf.float32, [N, N], name="x")
-            y = make(x, name="y")
+            y = make(x)
             runs.append((v1.Session(graph=graph), {x: fed}, y))
 
     def both() -> None:
         for session, feed, y in runs:
             session.run(y, feed)
 
-    found = [b for b in big(run(both)) if b.op == "Sin"]
-    assert len(found) == 2
-    # Each graph has a "y", and the profile does not say which of them ran.
-    assert [b.line for b in found] == [None, None]
+    found = lines(run(both))
+    # Two graphs have a "y", of two lines, and the profile does not say which of them ran.
+    assert [number for op, number in found if op == "Sin"] == [None, None]
+    # Two more have a "z", of one line.
+    assert [number for op, number in found if op == "Cos"] == [line("of_two_graphs")] * 2
     for session, _, _ in runs:
         session.close()
 
