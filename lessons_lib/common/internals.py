@@ -224,11 +224,35 @@ def running_profiler() -> Any:
 
 # --- The eager runtime ---------------------------------------------------------------------------
 
+_context: Final = _part(
+    "tensorflow.python.eager.context:context",
+    "leaving a program to set its devices up, and emptying caches of the eager runtime",
+    "nothing can be recorded",
+)
+
 #: Context manager: eager mode, also while a graph is being built.
 eager_mode: Final = _part(
     "tensorflow.python.eager.context:eager_mode",
     "probing the allocator while a graph is being built",
     "exactness cannot be tested",
+)
+
+
+@_of_object("Context._initialized", "leaving a program to set its devices up", "it cannot")
+def runtime_is_set_up() -> bool:
+    """Tell whether devices are set up, after which a program can no longer configure them."""
+    return bool(getattr(_context(), "_initialized", True))
+
+
+@_of_object("Context.ensure_initialized", "keeping log lines of the set-up back", "they show")
+def set_runtime_up() -> None:
+    """Set devices up, as the first operation would."""
+    getattr(_context(), "ensure_initialized", lambda: None)()
+
+
+#: Class of eager tensors.
+EagerTensor: Final = _part(
+    "tensorflow.python.framework.ops:EagerTensor", "finding tensors", "tensors are not counted"
 )
 #: Context manager: no tape records what is read in the block.
 stop_recording: Final = _part(
@@ -238,7 +262,6 @@ stop_recording: Final = _part(
 )
 _CACHES: Final = "whether a cache of the eager runtime is what grows", "that cache is not tested"
 _enter("tensorflow.python.pywrap_tfe:TFE_ClearScalarCache", *_CACHES)
-_context: Final = _part("tensorflow.python.eager.context:context", *_CACHES)
 
 
 @_of_object("Context.clear_kernel_cache", *_CACHES)

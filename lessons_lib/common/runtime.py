@@ -3,8 +3,9 @@
 Importing this module sets ``TF_CPU_ALLOCATOR_USE_BFC=1`` (unless it is set already), so that
 every tensor on the CPU goes through the one allocator that reports each buffer, and lowers the
 C++ log level to errors (unless the user chose one).  What TensorFlow writes to file descriptor 2
-while it is imported and first used is held back; when that fails, it is written out in full.
-These two environment variables are the only global settings that the package leaves changed.
+while it is imported is held back; when that fails, it is written out in full.  These two
+environment variables are the only global settings that the package leaves changed: no operation
+runs and no device is set up, so a program can still configure both.
 """
 
 from __future__ import annotations
@@ -94,9 +95,6 @@ def _load() -> Any:
     try:
         with held_back_stderr():
             import tensorflow
-
-            # The first use of a device writes log lines of its own.
-            tensorflow.zeros([1])
     except ModuleNotFoundError as error:
         if error.name != "tensorflow":
             raise

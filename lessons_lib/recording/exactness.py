@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lessons_lib.common import runtime
-from lessons_lib.common.internals import eager_mode
+from lessons_lib.common.internals import eager_mode, set_runtime_up
 from lessons_lib.common.units import KIB, MIB
 from lessons_lib.recording.profile_format import MemoryEvent
 from lessons_lib.recording.profiler import Profiler
@@ -39,6 +39,8 @@ class Exactness:
 
 
 def _probe() -> tuple[tuple[bool, ...], str]:
+    with runtime.held_back_stderr():  # setting devices up writes log lines of its own
+        set_runtime_up()
     profiler = Profiler()
     profiler.start()
     # Whoever asks may be building a graph, in which nothing would be allocated.

@@ -165,6 +165,8 @@ def _fast_folder() -> str | None:
 
 def _in_use() -> int | None:
     """Ask the allocator how many bytes it has handed out, rounding included."""
+    if not internals.runtime_is_set_up():  # to ask would set the devices up
+        return None
     try:
         return int(tf.config.experimental.get_memory_info("CPU:0")["current"])
     except (ValueError, tf.errors.OpError):

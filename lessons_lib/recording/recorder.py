@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Final
 
-from lessons_lib.common import runtime
+from lessons_lib.common import internals, runtime
 from lessons_lib.common.interrupts import Held
 from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.recording import exactness, lifetimes, profile_format, profiler
@@ -62,6 +62,8 @@ class _Session:
         self.gate = Gate()
         #: What is known of the moment before the session that runs.
         self.change: Change | None = None
+        #: Whether buffers are seen at all; None where nothing could have been.
+        self.probe: exactness.Exactness | None = None
         #: Why the profiler could not be started again for recordings that are still open.
         self.failure: ProfileError | None = None
         self.marks = 0
@@ -140,12 +142,25 @@ class _Session:
                 if last:
                     watcher.remove()
                     self.watcher = None
+            self._probe()
             if not last:
                 self._start_again()
                 idle = None if before is None else before == work_of_other_threads()
                 self.change = Change(quiet, idle)
             self.gate.open()
         return profile, log, failure
+
+    def _probe(self) -> None:
+        """Ask whether buffers are seen, with no profiler of ours running.
+
+        Not before TensorFlow is set up: the program may still have to configure its devices.
+        """
+        if not internals.runtime_is_set_up():
+            return
+        try:
+            self.probe = exactness.exactness()
+        except ProfileError as error:
+            self.probe = exactness.Exactness(False, (str(error),), "")
 
     def _start_again(self) -> None:
         try:
@@ -218,6 +233,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         self.started_at = 0.0
         self._recording: Recording | None = None
         self._failed = self._ended = False
+        self._notes: tuple[str, ...] = ()
 
     def __enter__(self) -> Recording:
         if self._recording is not None:
@@ -226,9 +242,8 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         recording = Recording.open(self.label)
         try:
             with _session.lock, Held():
-                probe = exactness.exactness()
-                self._notes = probe.notes
-                self._exact = probe.exact
+                if internals.runtime_is_set_up():
+                    exactness.exactness()
                 _session.enter(self)
                 self._recording = recording
             return recording
@@ -266,8 +281,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
                 _session.leave(self)
             except ProfileError as problem:
                 failure, self._failed = problem, True
-                self._notes = (*self._notes, str(problem))
-                self._exact = False
+                self._notes = (str(problem),)
             _session.finish(self, end)
         if failure is not None and error is None:
             raise failure
@@ -276,12 +290,13 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         """Fill the recording in; called once by the session."""
         assert self._recording is not None
         # What failed has been said already, with what to do about it.
-        notes = self._notes if found.whole or self._failed else (*self._notes, _missing(found))
+        probe = _session.probe
+        notes = (*(probe.notes if probe is not None else ()), *self._notes)
         self._recording.close(
             seconds=seconds,
             buffers=store,
-            exact=self._exact and found.whole,
-            notes=notes,
+            exact=found.whole and not self._failed and (probe is None or probe.exact),
+            notes=notes if found.whole or self._failed else (*notes, _missing(found)),
             versions=versions(),
             started_at=self.started_at,
         )

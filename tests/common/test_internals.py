@@ -170,6 +170,12 @@ def _elements() -> None:
     assert internals.elements_of(spec) is None
 
 
+def _set_up() -> None:
+    internals.set_runtime_up()
+    assert type(tf.constant(1.0)) is internals.EagerTensor
+    assert internals.runtime_is_set_up()
+
+
 def _caches() -> None:
     cleaners = dict(internals.cache_cleaners())
     assert set(cleaners) == {"scalar", "kernel"}
@@ -268,6 +274,8 @@ _USES: dict[str, Callable[[], None]] = {
     "Weakref._ref": _weak_key,
     "StructuredFunctionWrapper._func": _mapped_function,
     "IteratorSpec._element_spec": _elements,
+    "Context._initialized": _set_up,
+    "Context.ensure_initialized": _set_up,
     "Context.clear_kernel_cache": _caches,
     "tensorflow.tsl.profiler.protobuf.xplane_pb2:XSpace": _profile,
     "Layer._flatten_layers": _layers,

@@ -18,7 +18,8 @@ from tensorflow.python.eager import backprop
 from tensorflow.python.framework import constant_op
 from tensorflow.python.profiler import profiler_v2
 
-from lessons_lib.recording import call_log, recorder
+from lessons_lib.recording import recorder
+from lessons_lib.recording.gradient_calls import gradients
 
 _HOOKED = (
     (pywrap_tfe, "TFE_Py_FastPathExecute"),
@@ -36,7 +37,7 @@ def state() -> dict[str, Any]:
     return {
         "profiler": profiler_v2._profiler,
         "hooks": [getattr(module, name) for module, name in _HOOKED],
-        "gradients": call_log._gradients.watcher,
+        "gradients": gradients.log,
         "open recordings": list(session.open),
         "session": (session.profiler, session.watcher, session.stretches, session.joints),
         "interrupt handler": signal.getsignal(signal.SIGINT),

@@ -38,7 +38,7 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-EAGER_TENSOR: Final = type(tf.zeros([]))
+EAGER_TENSOR: Final = internals.EagerTensor
 FUNCTION: Final = type(tf.function(lambda: None))
 _GRAPH_KINDS: Final = frozenset({Kind.FUNCTION, Kind.CONCRETE, Kind.GRAPH})
 _LIBRARIES: Final = frozenset({"tensorflow", "keras", "tf_keras"})
