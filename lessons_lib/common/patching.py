@@ -5,16 +5,19 @@ What is wrapped, when, and why:
 ==================================  ============================  ================================
 what                                when                          why
 ==================================  ============================  ================================
-``TFE_Py_FastPathExecute``,         a recording with lines is     which line called an eager
-``TFE_Py_Execute``, its             open                          operation, a function or a
-``…Cancelable`` form, and                                         constant
-``convert_to_eager_tensor``
-``BaseSession.run``                 a recording with lines is     which graph a session runs
-                                    open
+``TFE_Py_FastPathExecute``,         a recording is open           that threads wait while the
+``TFE_Py_Execute``, its                                           profiler starts again
+``…Cancelable`` form,               a recording with lines is     which line called an eager
+``convert_to_eager_tensor``,        open                          operation, a function or a
+``BaseSession.run``                                               constant; which graph a session
+                                                                  runs
+``imperative_grad``                 a recording with lines is     when a tape computes gradients,
+                                    open                          and where these lie
 TensorFlow's gradient function      from the import on            which forward operation a
-                                                                  gradient belongs to: functions
-                                                                  are traced before they are
-                                                                  recorded
+                                                                  gradient belongs to
+``Graph.name_scope``                from the import on            which layer a graph's operation
+                                                                  belongs to
+``_variable_handle_from_…``         from the import on            what a variable is for
 ``_create_concrete_function``,      an instrument listens for     every trace, and its time
 ``Function._call``                  traces
 ``func_graph_from_py_func``,        an exercise is graded         how many graphs an answer makes
@@ -23,6 +26,9 @@ TensorFlow's gradient function      from the import on            which forward 
 ``apply`` of the optimizer,
 ``GradientTape.gradient``
 ==================================  ============================  ================================
+
+What is wrapped from the import on only takes notes: functions are traced, and models built, before
+they are recorded, and nobody could tell later.
 
 Two rules hold for all.  A wrapper never raises into the program: a fault of ours costs a line, not
 the run.  And an original is put back only where our wrapper still lies on top; if somebody wrapped

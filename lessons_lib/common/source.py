@@ -9,6 +9,7 @@ number.  `user_place` finds the innermost line of the user's in every kind of st
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import os
 import sys
@@ -144,6 +145,16 @@ def frames_at(frame: FrameType | None) -> Iterator[tuple[str, int]]:
     while frame is not None:
         yield frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
+
+
+def local_of(frame: FrameType, name: str) -> Any:
+    """Give a variable of a running function of a library, or None; leaves no copy of it behind."""
+    values = frame.f_locals
+    value = values.get(name)
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        # Up to Python 3.12 this dictionary stays with the frame and would keep its objects alive.
+        values.clear()
+    return value
 
 
 def user_place_in_trace(trace: Iterable[Any]) -> Place | None:

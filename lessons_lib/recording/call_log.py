@@ -31,7 +31,7 @@ from lessons_lib.common.internals import (
 )
 from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import tf
-from lessons_lib.common.source import Place, frames_at, is_user_file, user_place
+from lessons_lib.common.source import Place, frames_at, is_user_file, local_of, user_place
 from lessons_lib.recording import profile_format, profiler
 from lessons_lib.recording.eager_notes import WRITES, Context, EagerNotes, Noter, Origin, origin_of
 from lessons_lib.recording.gradient_calls import GradientLog, gradients
@@ -289,7 +289,7 @@ class Watcher:
         while frame is not None and frame.f_code.co_filename.startswith((_TENSORFLOW, _OURS)):
             if facts is not None and definition is not None:
                 break
-            owner = _owner(frame)
+            owner = local_of(frame, "self")
             if facts is None and getattr(owner, "name", None) in (args[2], name.encode()):
                 graph = internals.traced_graph(owner)
                 facts = None if graph is None else facts_of(graph)
@@ -301,16 +301,6 @@ class Watcher:
         self.log.roles[name] = None if graph is None else roles_of(graph, name)
         if definition is not None:
             self.log.definitions[name] = definition
-
-
-def _owner(frame: FrameType) -> Any:
-    """Give the object whose method a frame runs."""
-    values = frame.f_locals
-    owner = values.get("self")
-    if sys.version_info < (3, 13):
-        # Up to Python 3.12 this dictionary stays with the frame and would keep its objects alive.
-        values.clear()
-    return owner
 
 
 def _definition(function: Any) -> Place | None:

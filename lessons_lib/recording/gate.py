@@ -9,6 +9,7 @@ for a data pipeline, which `work_of_other_threads` shows on Linux.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from lessons_lib.common.internals import BaseSession, constant_op, pywrap_tfe
+from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import tf
 
 #: All ways from Python into TensorFlow on which something is allocated.
@@ -48,7 +50,9 @@ class Gate:
         self._closed = False
         self._owner = 0
         self._opened = threading.Event()
-        self._originals: list[tuple[Any, str, Any]] = []
+        self._patches = [
+            Patch(holder, name, self._wrapped) for holder, name in _DOORS if hasattr(holder, name)
+        ]
         # Threads that may have been inside before there was a gate, and where they were.
         self._earlier: dict[int, tuple[int, int]] = {}
 
@@ -64,21 +68,18 @@ class Gate:
 
     def install(self) -> None:
         """Put the gate in front of TensorFlow's functions, outside of other wrappers."""
-        if not self._originals:
-            for holder, name in _DOORS:
-                if (original := getattr(holder, name, None)) is not None:
-                    self._originals.append((holder, name, original))
-                    setattr(holder, name, self._wrapped(original))
+        for patch in self._patches:
+            patch.install()
 
     def remove(self) -> None:
         """Put the original functions back."""
-        while self._originals:
-            holder, name, original = self._originals.pop()
-            setattr(holder, name, original)
+        for patch in self._patches:
+            patch.remove()
 
     def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
         ident = threading.get_ident
 
+        @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
             inside = self.inside
             me = ident()

@@ -11,15 +11,17 @@ functions open within an operation do not.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from lessons_lib.common.internals import eager_context, keras_scopes
+from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import is_user_file
 
@@ -136,11 +138,15 @@ class _Opened(contextlib.AbstractContextManager[str], contextlib.ContextDecorato
         unique: str = self._original.__enter__()
         name = self._name
         if isinstance(name, str) and name and not name.endswith("/"):
-            self._note(unique.rstrip("/"), name, sys._getframe(1))
+            with contextlib.suppress(Exception):  # a fault of ours costs a name, not the run
+                self._note(unique.rstrip("/"), name, sys._getframe(1))
         return unique
 
     def __exit__(self, *error: Any) -> Any:
         return self._original.__exit__(*error)
+
+    def _recreate_cm(self) -> _Opened:
+        return _Opened(self._graph, self._name, self._original._recreate_cm())
 
     def _note(self, unique: str, name: str, frame: FrameType | None) -> None:
         stack = keras_scopes()
@@ -166,17 +172,15 @@ def _asked_for(frame: FrameType | None) -> bool:
     return file.endswith(_MODULE) or is_user_file(file)
 
 
-def _install() -> None:
-    original = tf.Graph.name_scope
-
+def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
     def name_scope(graph: Any, name: Any) -> Any:
         return _Opened(graph, name, original(graph, name))
 
-    name_scope.__doc__ = original.__doc__
-    tf.Graph.name_scope = name_scope
+    return name_scope
 
 
-_install()
+Patch(tf.Graph, "name_scope", _noting).install()
 
 
 def layer_names(paths: Iterable[str]) -> dict[str, str]:

@@ -9,13 +9,17 @@ is used (`lessons_lib.recording.graph_roles`).
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import re
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from lessons_lib.common.internals import resource_variable_ops
+from lessons_lib.common.patching import Patch
+from lessons_lib.common.source import local_of
 from lessons_lib.recording.categories import Category
 
 
@@ -67,13 +71,12 @@ def _read(frame: FrameType | None, name: str) -> Variable:
     while frame is not None:
         file = frame.f_code.co_filename
         if not path and _KERAS_VARIABLE.search(file) and frame.f_code.co_name == "__init__":
-            # Keras' own frame, whose variables live as long as it does in any case.
-            path = str(getattr(frame.f_locals.get("self"), "_path", ""))
+            path = str(getattr(local_of(frame, "self"), "_path", ""))
         category = category or _maker(file)
         if category is Category.OPTIMIZER and not slot and frame.f_code.co_name == _SLOT:
-            of = frame.f_locals.get("reference_variable")
+            of = local_of(frame, "reference_variable")
             reference = getattr(of, "path", None) or str(getattr(of, "name", ""))
-            kind = str(frame.f_locals.get("name") or "var")
+            kind = str(local_of(frame, "name") or "var")
             slot = f"{reference}/{kind.removeprefix(reference.replace('/', '_') + '_')}"
         frame = frame.f_back
     # Counters of an optimizer, metrics and seeds belong to no layer.
@@ -100,17 +103,16 @@ def variable_of(handle: Any) -> Variable:
     return variable
 
 
-def _install() -> None:
-    original = resource_variable_ops._variable_handle_from_shape_and_dtype
-
-    def handle_of(
-        shape: Any, dtype: Any, shared_name: Any, name: Any, *rest: Any, **more: Any
-    ) -> Any:
-        handle = original(shape, dtype, shared_name, name, *rest, **more)
-        note(handle, _read(sys._getframe(1), str(name).rstrip("/")))
+def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def handle_of(*args: Any, **kwargs: Any) -> Any:
+        handle = original(*args, **kwargs)
+        with contextlib.suppress(Exception):  # a fault of ours costs a name, not the run
+            name = kwargs["name"] if "name" in kwargs else args[3]
+            note(handle, _read(sys._getframe(1), str(name).rstrip("/")))
         return handle
 
-    resource_variable_ops._variable_handle_from_shape_and_dtype = handle_of
+    return handle_of
 
 
-_install()
+Patch(resource_variable_ops, "_variable_handle_from_shape_and_dtype", _noting).install()
