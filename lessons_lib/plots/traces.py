@@ -9,7 +9,6 @@ is constants.  A block's picture has one row for each function and counts its ne
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Final
 
 from matplotlib.axes import Axes
@@ -22,6 +21,7 @@ from lessons_lib.instruments.tracing.tables import seconds_text
 from lessons_lib.instruments.tracing.trace_report import (
     Trace,
     TraceReport,
+    alike_in_a_row,
     argument_of,
     headline,
     seconds_of,
@@ -42,7 +42,7 @@ CAUSE_STYLES: Final = {
     TraceCause.STRUCTURE: Style(PALETTE[1]),
     TraceCause.OBJECT: Style(PALETTE[2]),
     TraceCause.VARIABLES: Style(PALETTE[3]),
-    TraceCause.SURROUNDINGS: Style(PALETTE[8]),
+    TraceCause.CONTEXT: Style(PALETTE[8]),
 }
 _CONSTANTS: Final = "////"
 _MOST_ROWS: Final = 12
@@ -51,7 +51,7 @@ _CONSTANT_STYLE: Final = Style(GREY, _CONSTANTS)
 
 def _groups(traces: Sequence[Trace]) -> list[list[Trace]]:
     """Fold traces of one cause that follow each other; join what is beyond the last row."""
-    groups = [list(group) for _, group in groupby(traces, argument_of)]
+    groups = alike_in_a_row(traces)
     if len(groups) > _MOST_ROWS:
         rest = [trace for group in groups[_MOST_ROWS - 1 :] for trace in group]
         groups = [*groups[: _MOST_ROWS - 1], rest]

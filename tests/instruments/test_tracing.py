@@ -322,7 +322,7 @@ def test_an_object_kept_in_both_traces_is_not_blamed():
     assert (found.argument, found.cause) == ("k", TraceCause.VALUE)
 
 
-# --- why: the nearest trace, and surroundings ----------------------------------------------------
+# --- why: the nearest trace, and context ----------------------------------------------------
 
 
 def test_the_nearest_earlier_trace_is_compared_with():
@@ -361,7 +361,7 @@ def test_the_same_arguments_in_another_graph():
     with tf.Graph().as_default():
         fn(tf.ones([2]))
     (_, trace) = trace_report(fn).traces
-    assert trace.cause is TraceCause.SURROUNDINGS
+    assert trace.cause is TraceCause.CONTEXT
     assert "another graph" in str(trace.reason)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from lessons_lib.common.gc_control import frozen_heap
 from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.runtime import require_home_process, tf
 from lessons_lib.common.units import byte_range, format_bytes
@@ -200,10 +201,11 @@ def op_memory(op: Callable[..., Any], *inputs: Any, xla: bool = False, label: st
             "called: give a function, for example op_memory(tf.sin, x)"
         )
     require_home_process()
-    try:
-        return study(op, inputs, xla=xla, label=label or name_of(op))
-    finally:
-        gc.collect()  # graphs are in reference cycles, and hold their constants until then
+    with frozen_heap():  # what was there before need not be looked at
+        try:
+            return study(op, inputs, xla=xla, label=label or name_of(op))
+        finally:
+            gc.collect()  # graphs are in reference cycles, and hold their constants until then
 
 
 def _cost(

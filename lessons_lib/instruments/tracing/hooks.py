@@ -5,7 +5,7 @@ and tells the listeners; while a listener wants call times, so is the method tha
 ``tf.function``.  The originals are put back when the last listener leaves.  Nothing that is
 computed changes, and what the listeners cost is taken out of the seconds they are told.
 
-This module holds the package's knowledge of traces that were seen: `sightings`, by concrete
+This module holds the package's knowledge of traces that were seen: `observed`, by concrete
 function, held weakly, so it keeps nothing alive.
 """
 
@@ -24,19 +24,19 @@ from typing import Any, Final, Protocol, Self
 from lessons_lib.common import internals
 from lessons_lib.common.runtime import require_home_process, tf
 from lessons_lib.common.source import Line, is_user_file, line_of, user_line_of_frame
-from lessons_lib.instruments.tracing.reasons import Key, surroundings_of
+from lessons_lib.instruments.tracing.reasons import Key, context_of
 from lessons_lib.instruments.tracing.resolve import is_loaded
 from lessons_lib.instruments.tracing.signatures import signature_of
 
 
 @dataclass(slots=True)
-class Sighting:
+class ObservedTrace:
     """What was seen of one trace while it was made.
 
     Attributes
     ----------
     key : Key
-        Its arguments, described while they were alive, and its surroundings.
+        Its arguments, described while they were alive, and its context.
     line : Line or None
         The user's line that called for it.
     trace_seconds : float
@@ -58,12 +58,12 @@ class Sighting:
 class Listener(Protocol):
     """What an instrument must offer to be told of traces."""
 
-    def made(self, concrete: Any, options: Any, sighting: Sighting) -> None:
+    def made(self, concrete: Any, options: Any, seen: ObservedTrace) -> None:
         """Be told of a new concrete function, before TensorFlow stores it."""
 
 
 #: What was seen of each living concrete function.
-sightings: Final[weakref.WeakKeyDictionary[Any, Sighting]] = weakref.WeakKeyDictionary()
+observed: Final[weakref.WeakKeyDictionary[Any, ObservedTrace]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class _CallFrame:
     """A running call of a ``tf.function`` in one thread."""
 
     owner: Any
-    latest: Sighting | None = None
+    latest: ObservedTrace | None = None
 
 
 class _Thread(threading.local):
@@ -157,7 +157,7 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
     began = time.perf_counter()
     options = kwargs["tracing_options"] if "tracing_options" in kwargs else args[-1]
     line = calling_line()
-    surroundings = surroundings_of(_context(options))
+    context = context_of(_context(options))
     thread.spent += time.perf_counter() - began
 
     spent, began = thread.spent, time.perf_counter()
@@ -165,19 +165,19 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
     ended = time.perf_counter()
     seconds = ended - began - (thread.spent - spent)
 
-    sighting = Sighting(
-        Key(signature_of(concrete.function_type), surroundings),
+    seen = ObservedTrace(
+        Key(signature_of(concrete.function_type), context),
         line,
         max(0.0, seconds),
         of_loaded=is_loaded(options.python_function),
     )
-    sightings[concrete] = sighting
+    observed[concrete] = seen
     for call in reversed(thread.calls):
         if call.owner is options.polymorphic_type:
-            call.latest = sighting
+            call.latest = seen
             break
     for listener in _hook.listeners:
-        listener.made(concrete, options, sighting)
+        listener.made(concrete, options, seen)
     thread.spent += time.perf_counter() - ended
     return concrete
 
@@ -284,8 +284,8 @@ class TraceCounter:
     ) -> None:
         _hook.leave(self, timing=False)
 
-    def made(self, concrete: Any, options: Any, sighting: Sighting) -> None:
+    def made(self, concrete: Any, options: Any, seen: ObservedTrace) -> None:
         """Count one trace (called by the hook)."""
-        if not sighting.of_loaded:
+        if not seen.of_loaded:
             with _hook.lock:
                 self.count += 1

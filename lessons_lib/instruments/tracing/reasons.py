@@ -28,7 +28,7 @@ class TraceCause(StrEnum):
     STRUCTURE = "structure"
     OBJECT = "new object"
     VARIABLES = "variable creation"
-    SURROUNDINGS = "surroundings"
+    CONTEXT = "context"
 
 
 class Detail(StrEnum):
@@ -74,7 +74,7 @@ class Difference:
     def __str__(self) -> str:
         change = f"{self.before} → {self.now}"
         match self.cause:
-            case TraceCause.SURROUNDINGS:
+            case TraceCause.CONTEXT:
                 return f"{self.cause}: {self.now}"
             case TraceCause.VARIABLES:
                 return f"{self.cause}: traced again for calls that make none"
@@ -112,10 +112,10 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """All of a trace's key: its arguments, and what surrounded the call."""
+    """All of a trace's key: its arguments, and the context of the call."""
 
     signature: Node
-    surroundings: tuple[tuple[str, Any], ...] = ()
+    context: tuple[tuple[str, Any], ...] = ()
 
 
 #: Differences that carry more than the others: what a person would change first.
@@ -148,7 +148,7 @@ def reason_for(key: Key, earlier: Sequence[Key]) -> Reason:
     new = key.signature
     for number in range(len(earlier), 0, -1):
         if earlier[number - 1].signature.key == new.key:
-            found = _surroundings(key, earlier[number - 1])
+            found = _context(key, earlier[number - 1])
             return Reason(found.cause, (found,), number)
     nearest = len(earlier)
     best = tuple(differences(new, earlier[-1].signature))
@@ -291,7 +291,7 @@ def _objects(new: Node, old: Node) -> Difference:
     return _difference(TraceCause.OBJECT, new, old, detail, new.value_type)
 
 
-_SURROUNDINGS: Final = {
+_CONTEXT: Final = {
     "parent_graph": "called within another graph",
     "device_functions": "another device scope",
     "colocation_stack": "another colocation scope",
@@ -301,18 +301,18 @@ _SURROUNDINGS: Final = {
 }
 
 
-def _surroundings(new: Key, old: Key) -> Difference:
-    now, before = dict(new.surroundings), dict(old.surroundings)
+def _context(new: Key, old: Key) -> Difference:
+    now, before = dict(new.context), dict(old.context)
     if now.get("scope_type") != before.get("scope_type"):
         return Difference(
             "", TraceCause.VARIABLES, "a call that made variables", "one that makes none"
         )
-    told = [text for name, text in _SURROUNDINGS.items() if now.get(name) != before.get(name)]
+    told = [text for name, text in _CONTEXT.items() if now.get(name) != before.get(name)]
     text = ", ".join(told) or "something that TensorFlow does not show"
-    return Difference("", TraceCause.SURROUNDINGS, "the same arguments", text)
+    return Difference("", TraceCause.CONTEXT, "the same arguments", text)
 
 
-def surroundings_of(context: Any) -> tuple[tuple[str, Any], ...]:
+def context_of(context: Any) -> tuple[tuple[str, Any], ...]:
     """Make what surrounded a call comparable, without keeping a graph alive.
 
     Parameters
@@ -324,7 +324,7 @@ def surroundings_of(context: Any) -> tuple[tuple[str, Any], ...]:
         return ()
     inner = getattr(context, "context", None)
     found: list[tuple[str, Any]] = [("scope_type", str(getattr(context, "scope_type", None)))]
-    found += [(name, _plain(getattr(inner, name, None))) for name in _SURROUNDINGS]
+    found += [(name, _plain(getattr(inner, name, None))) for name in _CONTEXT]
     return tuple(found)
 
 

@@ -19,7 +19,7 @@ from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, is_user_file, line_of
 from lessons_lib.common.units import counted
 from lessons_lib.instruments.tracing.advice import Owner
-from lessons_lib.instruments.tracing.reasons import Key, surroundings_of
+from lessons_lib.instruments.tracing.reasons import Key, context_of
 from lessons_lib.instruments.tracing.signatures import signature_of
 
 _DEPTH: Final = 20
@@ -38,7 +38,7 @@ class Target:
     line : Line or None
         Where the user defined it; None for a library's function and for a concrete one.
     traces : tuple
-        Its concrete functions with their surroundings, in the order in which they were made.
+        Its concrete functions with their context, in the order in which they were made.
     notes : tuple of str
         What else should be known.
     """
@@ -92,7 +92,7 @@ def resolve(fn: Any) -> Target:
 
 
 def stored_traces(function: Any) -> Iterator[tuple[Any, tuple[tuple[str, Any], ...]]]:
-    """Give a function's concrete functions with their surroundings, oldest first."""
+    """Give a function's concrete functions with their context, oldest first."""
     if is_loaded(function.python_function):
         # It holds its traces in a list; what is cached only passes calls on to them.
         yield from ((concrete, ()) for concrete in function.concrete_functions)
@@ -103,12 +103,12 @@ def stored_traces(function: Any) -> Iterator[tuple[Any, tuple[tuple[str, Any], .
 def cached(cache: Any) -> Iterator[tuple[Any, tuple[tuple[str, Any], ...]]]:
     """Give the concrete functions in one of TensorFlow's caches, oldest first."""
     for context, concrete in internals.traces_in(cache):
-        yield concrete, surroundings_of(context)
+        yield concrete, context_of(context)
 
 
-def key_of(concrete: Any, surroundings: tuple[tuple[str, Any], ...] = ()) -> Key:
+def key_of(concrete: Any, context: tuple[tuple[str, Any], ...] = ()) -> Key:
     """Describe the key of a concrete function."""
-    return Key(signature_of(concrete.function_type), surroundings)
+    return Key(signature_of(concrete.function_type), context)
 
 
 def _polymorphic(fn: Any, depth: int = 0) -> Any:

@@ -22,7 +22,7 @@ from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.instruments.tracing.advice import Owner
 from lessons_lib.instruments.tracing.graph_contents import Contents, contents_of
-from lessons_lib.instruments.tracing.hooks import Sighting, listening, sightings
+from lessons_lib.instruments.tracing.hooks import ObservedTrace, listening, observed
 from lessons_lib.instruments.tracing.reasons import Key, Reason, TraceCause, reason_for
 from lessons_lib.instruments.tracing.resolve import (
     RUN_EAGERLY,
@@ -149,7 +149,7 @@ class _Entry:
     key: Key
     reason: Reason
     contents: Contents
-    sighting: Sighting
+    seen: ObservedTrace
 
 
 @dataclass(slots=True)
@@ -182,19 +182,19 @@ class _Watcher:
         self.of_loaded: list[int] = []  # bytes of TensorFlow's graphs around loaded functions
         self.eagerly = tf.config.functions_run_eagerly()
 
-    def made(self, concrete: Any, options: Any, sighting: Sighting) -> None:
+    def made(self, concrete: Any, options: Any, seen: ObservedTrace) -> None:
         """Describe a new trace (called by the hook)."""
         try:
             contents = contents_of(concrete.graph, outside_names(options.python_function))
-            if sighting.of_loaded:
+            if seen.of_loaded:
                 self.of_loaded.append(contents.graph_bytes)
                 return
             with self.lock:
                 owner = self._owner(options)
-                reason = reason_for(sighting.key, owner.keys)
+                reason = reason_for(seen.key, owner.keys)
                 number = owner.earlier + len(owner.entries) + 1
-                entry = _Entry(number, sighting.key, reason, contents, sighting)
-                owner.keys.append(sighting.key)
+                entry = _Entry(number, seen.key, reason, contents, seen)
+                owner.keys.append(seen.key)
                 owner.entries.append(entry)
                 self.order.append((owner, entry))
         except Exception:  # to watch must never break what is watched; it is counted, and told
@@ -229,7 +229,7 @@ class _Watcher:
                     entry.key,
                     entry.reason,
                     entry.contents,
-                    entry.sighting,
+                    entry.seen,
                     owner.keys,
                     owner.whose,
                 )
@@ -261,9 +261,9 @@ class _Watcher:
             yield f"{counted(self.unread, 'further trace')} could not be read."
 
 
-def _known_key(concrete: Any, surroundings: tuple[tuple[str, Any], ...]) -> Key:
-    seen = sightings.get(concrete)
-    return key_of(concrete, surroundings) if seen is None else Key(seen.key.signature, surroundings)
+def _known_key(concrete: Any, context: tuple[tuple[str, Any], ...]) -> Key:
+    seen = observed.get(concrete)
+    return key_of(concrete, context) if seen is None else Key(seen.key.signature, context)
 
 
 def _report(owner: _Owner, traces: Sequence[Trace], alike: Counter[Hashable]) -> TraceReport:

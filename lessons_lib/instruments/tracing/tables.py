@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
-from itertools import groupby
 from typing import Final
 
 from lessons_lib.common.results import html_table, summary_html
-from lessons_lib.common.units import format_bytes
+from lessons_lib.common.units import about_seconds, format_bytes
 from lessons_lib.instruments.tracing.graph_contents import Capture, CaptureKind
 from lessons_lib.instruments.tracing.retracing import RetracingWatch
 from lessons_lib.instruments.tracing.trace_report import (
     Trace,
     TraceReport,
+    alike_in_a_row,
     argument_of,
     headline,
     seconds_of,
@@ -61,7 +61,7 @@ def seconds_text(seconds: float | None) -> str:
     """Write seconds that were measured, or that they are not known."""
     if seconds is None:
         return "not watched"
-    return f"≈ {seconds:.3g} s" if seconds >= 1 else f"≈ {seconds * 1e3:.3g} ms"
+    return about_seconds(seconds)
 
 
 def _row(trace: Trace) -> tuple[object, ...]:
@@ -79,8 +79,8 @@ def _row(trace: Trace) -> tuple[object, ...]:
 
 def _rows(traces: Iterable[Trace]) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
-    for (cause, argument), group in groupby(traces, argument_of):
-        alike = list(group)
+    for alike in alike_in_a_row(traces):
+        cause, argument = argument_of(alike[0])
         folded = alike[_SHOWN - 1 : -1] if len(alike) > _SHOWN + 1 else []
         rows += map(_row, alike[: _SHOWN - 1] if folded else alike)
         if folded:

@@ -12,8 +12,9 @@ only of traces that an instrument watched (`watch_retracing`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from lessons_lib.common.results import Result
@@ -28,7 +29,7 @@ from lessons_lib.instruments.tracing.graph_contents import (
     UnrolledLoop,
     contents_of,
 )
-from lessons_lib.instruments.tracing.hooks import Sighting, sightings
+from lessons_lib.instruments.tracing.hooks import ObservedTrace, observed
 from lessons_lib.instruments.tracing.reasons import Key, Reason, TraceCause, reason_for
 from lessons_lib.instruments.tracing.resolve import key_of, outside_names, resolve
 
@@ -199,12 +200,17 @@ def argument_of(trace: Trace) -> tuple[TraceCause, str]:
     return trace.cause, found[0].argument if found else ""
 
 
+def alike_in_a_row(traces: Iterable[Trace]) -> list[list[Trace]]:
+    """Group traces of one cause and argument that follow each other."""
+    return [list(group) for _, group in groupby(traces, argument_of)]
+
+
 def make_trace(
     number: int,
     key: Key,
     reason: Reason,
     contents: Contents,
-    seen: Sighting | None,
+    seen: ObservedTrace | None,
     earlier: Sequence[Key],
     owner: Owner,
 ) -> Trace:
@@ -251,11 +257,11 @@ def trace_report(fn: Any) -> TraceReport:
     names = {} if target.function is None else outside_names(target.function.python_function)
     keys: list[Key] = []
     traces: list[Trace] = []
-    for concrete, surroundings in target.traces:
-        seen = sightings.get(concrete)
-        key = key_of(concrete, surroundings)
+    for concrete, context in target.traces:
+        seen = observed.get(concrete)
+        key = key_of(concrete, context)
         if seen is not None:  # described while its arguments were alive
-            key = Key(seen.key.signature, surroundings)
+            key = Key(seen.key.signature, context)
         contents = contents_of(concrete.graph, names)
         reason, number = reason_for(key, keys), len(traces) + 1
         traces.append(make_trace(number, key, reason, contents, seen, keys, target.owner))
