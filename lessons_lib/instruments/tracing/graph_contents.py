@@ -113,7 +113,7 @@ class Contents:
         Operations of the outermost graph alone.
     graph_bytes : int
         Size of the serialised graph with its library of functions.
-    constant_bytes, constant_count : int
+    constant_bytes : int
         All constants together.
     constants : tuple of Constant
         The largest ones, at most `LISTED`, largest first.
@@ -127,7 +127,6 @@ class Contents:
     own_ops: int
     graph_bytes: int
     constant_bytes: int
-    constant_count: int
     constants: tuple[Constant, ...]
     captures: tuple[Capture, ...]
     unrolled: UnrolledLoop | None
@@ -150,7 +149,6 @@ def contents_of(graph: Any, names: Mapping[int, str] | None = None) -> Contents:
         own_ops=len(places[""]),
         graph_bytes=graph_bytes,
         constant_bytes=sum(nbytes for _, _, nbytes in constants),
-        constant_count=len(constants),
         constants=tuple(
             _constant(graph, function, node, nbytes)
             for function, node, nbytes in constants[:LISTED]
