@@ -102,8 +102,9 @@ def timelines(recordings: Mapping[str, Recording], **options: Any) -> Axes:
     """
     from lessons_lib.plots.timeline import timelines as draw_timelines
 
-    found = {title: getattr(made, "recording", made) for title, made in recordings.items()}
-    first: Axes = draw_timelines(found, **options)[0]
+    if isinstance(recordings, Mapping):
+        recordings = {t: getattr(made, "recording", made) for t, made in recordings.items()}
+    first: Axes = draw_timelines(recordings, **options)[0]
     return first
 
 

@@ -40,13 +40,8 @@ def check_function(fn: Any, what: str, most: int = 0) -> int:
             f"{what} takes a function to call, not {type(fn).__name__}: write a function without "
             "arguments, for example lambda: train(x), and no parentheses after its name"
         )
-    inner = getattr(fn, "python_function", fn)
+    inner = check_does_work(fn, what)
     name = getattr(fn, "__name__", type(fn).__name__)
-    if _lazy(inner):
-        raise TypeError(
-            f"calling {name} only makes a generator or coroutine and runs nothing: give {what} a "
-            "function that does the work"
-        )
     try:
         parameters = list(inspect.signature(inner).parameters.values())
     except (TypeError, ValueError):  # some callables written in C tell nothing
@@ -62,6 +57,24 @@ def check_function(fn: Any, what: str, most: int = 0) -> int:
             f"example lambda{' i' if most else ''}: {name}(...)"
         )
     return len(given)
+
+
+def check_does_work(fn: Any, what: str) -> Any:
+    """Refuse a function whose call runs nothing; give the Python function of a ``tf.function``.
+
+    Raises
+    ------
+    TypeError
+        If it is a generator function or a coroutine function.
+    """
+    inner = getattr(fn, "python_function", fn)
+    if _lazy(inner):
+        name = getattr(fn, "__name__", type(fn).__name__)
+        raise TypeError(
+            f"calling {name} only makes a generator or coroutine and runs nothing: give {what} a "
+            "function that does the work"
+        )
+    return inner
 
 
 def _lazy(fn: Callable[..., Any]) -> bool:

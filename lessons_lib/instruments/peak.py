@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lessons_lib.common.arguments import check_count
+from lessons_lib.common.arguments import check_count, check_does_work, check_runs
 from lessons_lib.common.gc_control import frozen_heap
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.runtime import require_home_process, tf
@@ -130,8 +130,10 @@ def peak(
             f"peak calls a function, and {type(fn).__name__} is none: write ll.peak(f, x), "
             "not ll.peak(f(x))"
         )
+    check_does_work(fn, "peak")
     wanted = None if repeats is None else check_count(repeats, "repeats", 1)
     require_home_process()
+    check_runs("peak is called", "call it outside of the function")
     fn(*args, **kwargs)
     label = name_of(fn)
     recordings = [_once(fn, args, kwargs, label)]

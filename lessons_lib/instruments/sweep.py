@@ -8,7 +8,7 @@ straight line is given after ``≈``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from lessons_lib.common.arguments import check_count
 from lessons_lib.common.results import Result, html_table, summary_html
-from lessons_lib.common.units import MIB, Unit, format_bytes, used_unit
+from lessons_lib.common.units import MIB, Unit, counted, format_bytes, used_unit
 from lessons_lib.instruments.peak import Peak, peak
 
 #: What can be followed, with the words for it.
@@ -232,10 +232,16 @@ def _checked(
         raise TypeError(
             "sweep follows one parameter: give it by name with its values, as in n=(5, 10, 40)"
         )
+    name: str
+    given: Any
     ((name, given),) = parameter.items()
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"the values of {name} are {given!r}: give at least two, as (5, 10, 40)")
     values = sorted({check_count(value, name, 0) for value in given})
     if len(values) < 2:
-        raise ValueError(f"{name} has {len(values)} value: give at least two, as (5, 10, 40)")
+        raise ValueError(
+            f"{name} has {counted(len(values), 'value')}: give at least two, as (5, 10, 40)"
+        )
     return name, values
 
 

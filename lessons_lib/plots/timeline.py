@@ -122,9 +122,20 @@ def timelines(
 
     Raises
     ------
-    ValueError
-        If there are no recordings.
+    TypeError, ValueError
+        If there are no recordings by title.
     """
+    if not isinstance(recordings, Mapping):
+        raise TypeError(
+            f"timelines takes a dict of recordings by title, not {type(recordings).__name__}: "
+            'write timelines({"eager": one, "graph": other})'
+        )
+    for title, recording in recordings.items():
+        if not isinstance(recording, Recording):
+            raise TypeError(
+                f"timelines draws recordings, and {title!r} is of type {type(recording).__name__}: "
+                "give what `with record() as recording` gave"
+            )
     if not recordings:
         raise ValueError("there is nothing to draw: give at least one recording, by its title")
     budget = None if limit is None else parse_bytes(limit)

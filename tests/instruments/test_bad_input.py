@@ -68,6 +68,17 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
     + [lambda f=f: ll.compare({"a": f}) for f in FUNCTIONS]
     + [lambda n=n: ll.compare({"a": nothing}, repeats=n) for n in (*COUNTS, 0)]
     + [lambda r=r: ll.compare({"a": nothing}, rtol=r) for r in ("x", -1, float("nan"))],
+    "peak": [lambda f=f: ll.peak(f) for f in (None, 3, "step", [], later, pieces)]
+    + [lambda n=n: ll.peak(nothing, repeats=n) for n in (*COUNTS[1:], 0)],
+    "in_graph": [lambda f=f: ll.in_graph(f) for f in (None, 3, "step", [])],
+    "sweep": [lambda f=f: ll.sweep(f, n=(1, 2)) for f in (None, 3, [], {}, {"a": 3}, {3: nothing})]
+    + [lambda v=v: ll.sweep({"a": needs_one}, n=v) for v in (3, "12", (), (1,), ("a", 1), None)]
+    + [
+        lambda: ll.sweep({"a": needs_one}),
+        lambda: ll.sweep({"a": needs_one}, n=(1, 2), m=(1, 2)),
+        lambda: ll.sweep({"a": needs_one}, n=(1, 2), quantity="bytes"),
+    ],
+    "timelines": [lambda r=r: ll.timelines(r) for r in (None, 3, [], {}, {"a": 3})],
     "growth": [lambda f=f: ll.growth(f) for f in (None, 3, "step", [], later)]
     + [lambda n=n: ll.growth(nothing, iterations=n) for n in (*COUNTS, 0, 4)]
     + [lambda n=n: ll.growth(nothing, warmup=n) for n in COUNTS],
@@ -95,13 +106,14 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
     "MemoryCallback": [],  # takes no argument; misuse in fit: test_keras_callback.py
     "Recording": [lambda p=p: ll.Recording.load(p) for p in ("no such file", ".", 3, None)],
     "preflight": [],
+    "resident_bytes": [],
     "watch_retracing": [],
     "load_ipython_extension": [],
     "unload_ipython_extension": [],
 }
 RESULTS = {
-    "Cause", "Measurement", "MemoryBudgetExceeded", "Preflight", "ProcessMemory", "ProfileError",
-    "TraceCause", "runtime",
+    "Cause", "Measurement", "MemoryBudgetExceeded", "Peak", "Preflight", "ProcessMemory",
+    "ProfileError", "TraceCause", "runtime",
 }  # fmt: skip
 
 
