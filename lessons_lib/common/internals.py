@@ -298,12 +298,34 @@ LookupInterface: Final = _part(
 
 _NO_LINES: Final = "what runs inside functions, loops and branches gets no line"
 
-func_graph: Final = _module(
-    "tensorflow.python.framework.func_graph",
-    "func_graph_from_py_func",
-    "counting the graphs that an exercise's answer makes",
-    "exercises cannot be graded",
+_RUNS: Final = "whether an exercise's answer ran a graph", "exercises cannot be graded"
+#: Class of the eager runtime; ``call_function`` runs every function that was traced.
+EagerContext: Final = _part("tensorflow.python.eager.context:Context", *_RUNS)
+_enter("tensorflow.python.eager.context:Context.call_function", *_RUNS)
+
+
+@_of_object("Context.get_function_def", *_RUNS)
+def function_definition(name: str) -> Any:
+    """Give what a traced function consists of, by its name; None where it is not known any more."""
+    try:
+        return _context().get_function_def(name)
+    except tf.errors.OpError:
+        return None
+
+
+@_of_object(
+    "ag_error_metadata",
+    "the words and the user's line of an error in a tf.function",
+    "AutoGraph's report is shown instead",
 )
+def traced_error(error: BaseException) -> tuple[str, list[Any]] | None:
+    """Give an error's own words and its stack in the user's code, if AutoGraph has wrapped it."""
+    told = getattr(error, "ag_error_metadata", None)
+    if told is None:
+        return None
+    return told.cause_message.partition(": ")[2], list(told.translated_stack)
+
+
 #: Gives TensorFlow's stack of the caller, with AutoGraph's lines mapped to the user's.
 extract_stack: Final = _part(
     "tensorflow.python.util.tf_stack:extract_stack",
@@ -548,3 +570,21 @@ def pattern_cache_limit(thing: object) -> int | None:
     if any(thing is getattr(re, name, None) for name in ("_cache", "_cache2")):
         return int(getattr(re, "_MAXCACHE", 512))
     return None
+
+
+# --- NumPy ---------------------------------------------------------------------------------------
+
+
+@_of_object(
+    "_multiarray_umath._ARRAY_API",
+    "NumPy's C API, for its functions that replace the allocator",
+    "exercises cannot be graded",
+    "NumPy 1.22",
+)
+def numpy_api() -> Any:
+    """Give the capsule with the table of NumPy's C functions."""
+    try:
+        module = importlib.import_module("numpy._core._multiarray_umath")
+    except ImportError:  # NumPy 1
+        module = importlib.import_module("numpy.core._multiarray_umath")
+    return module._ARRAY_API

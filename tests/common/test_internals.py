@@ -255,6 +255,30 @@ def _patterns() -> None:
     assert internals.pattern_cache_limit({}) is None
 
 
+def _definition() -> None:
+    name = _squared().get_concrete_function(tf.constant(1.0)).function_def.signature.name
+    assert "Mul" in {node.op for node in internals.function_definition(name).node_def}
+    assert internals.function_definition("no_such_function") is None
+
+
+def _traced_error() -> None:
+    @tf.function
+    def broken(x: Any) -> Any:
+        return x.no_such_part
+
+    try:
+        broken(tf.constant(1.0))
+    except AttributeError as error:
+        text, frames = internals.traced_error(error) or ("", [])
+        assert "no_such_part" in text
+        assert __file__ in {frame.filename for frame in frames}
+    assert internals.traced_error(ValueError()) is None
+
+
+def _numpy_api() -> None:
+    assert type(internals.numpy_api()).__name__ == "PyCapsule"
+
+
 #: How each part of an object is used; parts of modules are looked up.
 _USES: dict[str, Callable[[], None]] = {
     "EagerTensor._id": _tensor_number,
@@ -282,6 +306,9 @@ _USES: dict[str, Callable[[], None]] = {
     "CachingCompiler._filename_map": _cells,
     "Snapshot.traces._traces": _blocks,
     "_PyTraceMalloc_GetTraceback": _traceback,
+    "Context.get_function_def": _definition,
+    "ag_error_metadata": _traced_error,
+    "_multiarray_umath._ARRAY_API": _numpy_api,
     internals.LRU_LINK: _links,
     "re._cache": _patterns,
 }

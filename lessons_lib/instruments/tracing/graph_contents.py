@@ -158,6 +158,12 @@ def contents_of(graph: Any, names: Mapping[int, str] | None = None) -> Contents:
     )
 
 
+def graph_size(graph: Any) -> tuple[int, int]:
+    """Give a graph's operations, each inner graph's once, and its bytes when serialised."""
+    places, nbytes = _definitions(graph)
+    return sum(len(nodes) for nodes in places.values()), nbytes
+
+
 def _definitions(graph: Any) -> tuple[dict[str, Any], int]:
     """Give the nodes of the outermost graph (under "") and of each function, and their bytes."""
     try:

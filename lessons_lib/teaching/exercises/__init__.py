@@ -2,23 +2,24 @@
 
 ::
 
-    from lessons_lib.teaching.exercises.lessons import loops
+    from lessons_lib.teaching import loops
 
     loops.q1.check(my_function)
     loops.q1.hint()
     loops.q1.solution()
 
-An answer is right when it gives the right value and keeps its promise: a peak, bytes kept, bytes
-allocated, traces, operations, or growth.  See `lessons_lib.teaching.exercises.exercise.Exercise`.
+An answer is right when it gives the right value, does what the task asks for, and stays within its
+limits: a peak, bytes kept, bytes allocated, traces, operations, or growth.  See
+`lessons_lib.teaching.exercises.exercise.Exercise`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from lessons_lib.teaching.exercises.exercise import Exercise
+    from lessons_lib.teaching.exercises.question import Question
 
 #: The modules, by the number of the lesson that they belong to.
 LESSONS: Final = {
@@ -32,9 +33,14 @@ LESSONS: Final = {
 }
 
 
-def exercises(module: str) -> tuple[Exercise, ...]:
+def module_of(name: str) -> Any:
+    """Give the module of a lesson's exercises, by its name (``"loops"``)."""
+    return import_module(f"{__name__}.lessons.{name}")
+
+
+def exercises(module: str) -> tuple[Question, ...]:
     """Give a lesson's exercises, by the name of their module (``"loops"``)."""
-    found: tuple[Exercise, ...] = import_module(f"{__name__}.lessons.{module}").EXERCISES
+    found: tuple[Question, ...] = module_of(module).EXERCISES
     return found
 
 

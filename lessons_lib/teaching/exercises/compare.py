@@ -1,18 +1,42 @@
-"""Where two values differ, in words.
+"""Is a result what the task asked for: its form, dtype, shape and every element.
 
-Values are tensors, variables, NumPy arrays, sparse gradients, numbers, text, and tuples, lists or
-dicts of these.  A comparison makes NumPy copies, so it is never done while memory is measured.
+What is expected is kept as plain NumPy arrays with their form (`expect`), so that it holds nothing
+of TensorFlow's.  A result is never changed, and only types that hold their numbers already are
+read: nothing can be computed by looking at it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from lessons_lib.common.runtime import tf
+
+Array = npt.NDArray[Any]
+_BLOCK: Final = 2**16  # elements that are compared at once
+
+
+class Form(StrEnum):
+    """What holds the numbers."""
+
+    NUMBER = "a number"
+    TENSOR = "a tensor"
+    ARRAY = "a NumPy array"
+    SLICES = "tf.IndexedSlices"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Expected numbers: their form, dtype by name, and values."""
+
+    form: Form
+    dtype: str
+    values: Array
 
 
 def is_nothing(value: object) -> bool:
@@ -20,24 +44,62 @@ def is_nothing(value: object) -> bool:
     return value is None or value is Ellipsis or value is NotImplemented
 
 
-def to_numpy(value: Any) -> npt.NDArray[Any]:
-    """Give a leaf as a NumPy array; sparse gradients become dense."""
+def form_of(value: Any) -> Form | None:
+    """Tell what holds a result's numbers; None for anything else than numbers."""
+    if isinstance(value, tf.IndexedSlices):
+        return Form.SLICES
+    if isinstance(value, tf.Variable) or (
+        tf.is_tensor(value) and hasattr(value, "numpy") and value.dtype.is_numpy_compatible
+    ):
+        return Form.NUMBER if value.shape.rank == 0 else Form.TENSOR
+    if isinstance(value, np.ndarray):
+        if value.dtype == object or (value.dtype.kind in "SUV" and value.dtype.names):
+            return None
+        return Form.NUMBER if value.ndim == 0 else Form.ARRAY
+    if isinstance(value, (bool, int, float, complex, np.generic)) and not isinstance(value, str):
+        return Form.NUMBER
+    return None
+
+
+def _numbers(value: Any) -> Array:
     if isinstance(value, tf.IndexedSlices):
         value = tf.convert_to_tensor(value)
-    if hasattr(value, "numpy"):
-        value = value.numpy()
+    if isinstance(value, tf.Variable):
+        value = value.read_value()
+    # A tensor is looked at where it lies: no copy is made.
     return np.asarray(value)
 
 
-def snapshot(value: Any) -> Any:
-    """Copy a value's numbers out, so that nothing of the original is kept alive."""
+def _dtype(value: Any) -> str:
+    dtype = getattr(value, "dtype", None)
+    return str(getattr(dtype, "name", dtype)) if dtype is not None else type(value).__name__
+
+
+def expect(value: Any) -> Any:
+    """Copy an expected value: numbers as `Leaf`, the rest as it is."""
     if isinstance(value, Mapping):
-        return {key: snapshot(part) for key, part in value.items()}
+        return {key: expect(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)) and not isinstance(value, tf.IndexedSlices):
-        return [snapshot(part) for part in value]
-    if value is None or isinstance(value, (str, bytes)):
-        return value
-    return np.array(to_numpy(value))
+        return [expect(part) for part in value]
+    form = form_of(value)
+    return value if form is None else Leaf(form, _dtype(value), np.array(_numbers(value)))
+
+
+def _what(value: Any) -> str:
+    """Say what somebody returned, with an article."""
+    match value:
+        case None:
+            return "None"
+        case Mapping():
+            return "a dict"
+        case list() | tuple():
+            return f"a {type(value).__name__} of {len(value)}"
+    form = form_of(value)
+    if form is None:
+        return f"a {type(value).__name__}"
+    if form in (Form.TENSOR, Form.ARRAY):
+        return f"{form} of shape {list(value.shape)}"
+    return str(form)
 
 
 def _name(path: str) -> str:
@@ -45,14 +107,17 @@ def _name(path: str) -> str:
 
 
 def difference(got: Any, expected: Any, *, tolerance: float = 1e-4, path: str = "") -> str:
-    """Say where a value differs from the expected one.
+    """Say where a result differs from what was expected.
 
     Parameters
     ----------
-    got, expected : object
-        Values as `snapshot` gives them, or the originals.
+    got : object
+        The result itself.
+    expected : object
+        What `expect` gave, or the value itself.
     tolerance : float
-        Relative, and relative to the largest expected magnitude for values near zero.
+        Relative, and relative to the largest expected magnitude for values near zero; 0 means
+        that every number is exact.
     path : str
         Used in recursion: where in the value we are.
 
@@ -63,71 +128,94 @@ def difference(got: Any, expected: Any, *, tolerance: float = 1e-4, path: str = 
     """
     if isinstance(expected, Mapping):
         if not isinstance(got, Mapping):
-            return f"{_name(path)} is a {type(got).__name__}, a dict was expected"
+            return f"{_name(path)} is {_what(got)}, a dict was expected"
         if set(got) != set(expected):
             keys, wanted = sorted(map(str, got)), sorted(map(str, expected))
             return f"{_name(path)} has keys {keys}, expected {wanted}"
-        parts: list[tuple[str, Any, Any]] = [
-            (f"{path}[{key!r}]", got[key], expected[key]) for key in expected
-        ]
-    elif isinstance(expected, (list, tuple)) and not isinstance(expected, tf.IndexedSlices):
-        try:
-            length = len(got)
-        except TypeError:
-            return f"{_name(path)} is one value, {len(expected)} were expected"
-        if length != len(expected):
-            return f"{_name(path)} has {length} parts, {len(expected)} were expected"
-        parts = [(f"{path}[{i}]", got[i], expected[i]) for i in range(length)]
+        parts = [(f"{path}[{key!r}]", got[key], expected[key]) for key in expected]
+    elif isinstance(expected, (list, tuple)):
+        if not isinstance(got, Sequence) or isinstance(got, str):
+            return f"{_name(path)} is {_what(got)}, a list of {len(expected)} was expected"
+        if len(got) != len(expected):
+            return f"{_name(path)} has {len(got)} parts, {len(expected)} were expected"
+        parts = [(f"{path}[{i}]", got[i], expected[i]) for i in range(len(expected))]
     else:
         return _leaf_difference(got, expected, tolerance, path)
-    return next(
-        (
-            found
-            for where, a, b in parts
-            if (found := difference(a, b, tolerance=tolerance, path=where))
-        ),
-        "",
-    )
+    for place, one, other in parts:
+        if found := difference(one, other, tolerance=tolerance, path=place):
+            return found
+    return ""
 
 
 def _leaf_difference(got: Any, expected: Any, tolerance: float, path: str) -> str:
-    if expected is None or isinstance(expected, (str, bytes)):
-        return "" if got == expected else f"{_name(path)} is {got!r}, expected {expected!r}"
-    if got is None:
-        return f"{_name(path)} is None"
-    try:
-        a, b = to_numpy(got), to_numpy(expected)
-    except Exception as error:
-        return f"{_name(path)} cannot be read as numbers ({type(error).__name__})"
-    if a.dtype == object or a.dtype.kind in "SU":
-        return f"{_name(path)} is a {type(got).__name__}, numbers were expected"
-    if a.shape != b.shape:
-        return f"{_name(path)} has shape {list(a.shape)}, expected {list(b.shape)}"
-    if not a.size:
+    leaf = expected if isinstance(expected, Leaf) else expect(expected)
+    if not isinstance(leaf, Leaf):
+        return "" if got == leaf else f"{_name(path)} is {got!r}, expected {leaf!r}"
+    if wrong := _form_difference(got, leaf, path):
+        return wrong
+    numbers = _numbers(got)
+    if numbers.shape != leaf.values.shape:
+        shape, wanted = list(numbers.shape), list(leaf.values.shape)
+        return f"{_name(path)} has shape {shape}, expected {wanted}"
+    if leaf.form is not Form.NUMBER and _dtype(got) != leaf.dtype:
+        return f"{_name(path)} has dtype {_dtype(got)}, expected {leaf.dtype}"
+    return _number_difference(numbers, leaf.values, tolerance, path)
+
+
+def _form_difference(got: Any, leaf: Leaf, path: str) -> str:
+    form = form_of(got)
+    wanted = str(leaf.form)
+    if leaf.form in (Form.TENSOR, Form.SLICES):
+        if form in (Form.TENSOR, Form.SLICES, Form.NUMBER) and not isinstance(got, (float, int)):
+            return ""
+        # One number a step is often kept as a Python list.
+        wanted = f"one tensor of shape {list(leaf.values.shape)}"
+    elif form is leaf.form or form in (Form.TENSOR, Form.ARRAY):
+        return ""  # the shape tells the rest
+    if tf.is_tensor(got) and form is None:
+        return (
+            f"{_name(path)} is a tensor of a graph that was traced, and has no value outside of it:"
+            " return it from the tf.function"
+        )
+    cure = ": tf.constant(…) makes one" if form is Form.ARRAY else ""
+    if isinstance(got, (list, tuple)) and got:
+        cure = ": tf.stack(…) makes one"
+    return f"{_name(path)} is {_what(got)}, {wanted} was expected{cure}"
+
+
+def _number_difference(got: Array, expected: Array, tolerance: float, path: str) -> str:
+    if not expected.size:
         return ""
-    a, b = a.astype(np.float64), b.astype(np.float64)
-    scale = float(np.max(np.abs(b)))
-    wrong = ~np.isclose(a, b, rtol=tolerance, atol=tolerance * scale)
-    if not wrong.any():
+    a, b = got.reshape(-1), expected.reshape(-1)
+    largest = max(
+        (float(np.max(np.abs(_wide(b[i : i + _BLOCK])))) for i in range(0, b.size, _BLOCK)),
+        default=0.0,
+    )
+    first, count = -1, 0
+    for start in range(0, b.size, _BLOCK):
+        one, other = _wide(a[start : start + _BLOCK]), _wide(b[start : start + _BLOCK])
+        wrong = ~np.isclose(one, other, rtol=tolerance, atol=tolerance * largest)
+        if wrong.any():
+            first = start + int(np.argmax(wrong)) if first < 0 else first
+            count += int(wrong.sum())
+    if not count:
         return ""
-    first = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-    index = "".join(f"[{', '.join(str(int(i)) for i in first)}]" if first else "")
-    share = f" ({int(wrong.sum())} of {wrong.size} elements differ)" if wrong.size > 1 else ""
+    place = np.unravel_index(first, expected.shape) if expected.shape else ()
+    index = f"[{', '.join(str(int(i)) for i in place)}]" if place else ""
+    share = f" ({count} of {b.size} elements differ)" if b.size > 1 else ""
     what = f"element {path}{index}" if path or index else _name(path)
     return f"{what} is {_number(a[first])}, expected {_number(b[first])}{share}"
 
 
-def _number(value: float) -> str:
+def _wide(values: Array) -> Array:
+    return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, (complex, np.complexfloating)):
+        return f"{complex(value):.6g}"
+    number = float(value)
+    if not np.isfinite(number):
+        return str(number)
     # Whole numbers, such as bytes, are shown to the last digit.
-    return str(int(value)) if abs(value) < 2**53 and value == int(value) else f"{value:.6g}"
-
-
-def same(a: Any, b: Any) -> bool:
-    """Tell whether two values are exactly equal."""
-    if isinstance(a, Mapping):
-        return isinstance(b, Mapping) and a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
-    if isinstance(a, list):
-        return isinstance(b, list) and len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and np.array_equal(a, b)
-    return bool(a == b)
+    return str(int(value)) if abs(number) < 2**53 and number == int(number) else f"{number:.6g}"

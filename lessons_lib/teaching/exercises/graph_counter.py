@@ -1,40 +1,77 @@
-"""Counts the graphs that are made during a block: how many, how many operations, how many bytes.
+"""What graphs a block makes and runs: traces, operations, bytes, and which functions it calls.
 
 Only traces that start outside any graph count as traces; the graphs of loop bodies, branches and
 inner functions are part of the graph that calls them.  Plain ``tf.Graph`` objects are no traces,
-but their operations count.  While a block is watched, two functions of TensorFlow are replaced by
-wrappers, and put back at its end.  Bytes are those of the serialized graphs, baked-in constants
-included.
+but their operations count.  Bytes are those of the serialized graphs, baked-in constants included.
+While a block is watched, three functions of TensorFlow are replaced by wrappers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from lessons_lib.common.internals import func_graph
+from lessons_lib.common.internals import BaseSession, EagerContext, function_definition
 from lessons_lib.common.runtime import tf
+from lessons_lib.instruments.tracing.graph_contents import graph_size
+from lessons_lib.instruments.tracing.hooks import listening
 
 
 @dataclass(slots=True)
 class GraphCount:
-    """What was made: traces, operations (inner graphs included), and bytes of the graphs."""
+    """What was made and run.
+
+    Attributes
+    ----------
+    traces, ops, nbytes : int
+        Traces; operations of all graphs made, inner graphs included; bytes of these graphs.
+    calls : dict of str to int
+        How often each traced function ran, by TensorFlow's name for it.
+    session_runs : int
+        Runs of ``tf.compat.v1.Session``.
+    """
 
     traces: int = 0
     ops: int = 0
     nbytes: int = 0
+    calls: dict[str, int] = field(default_factory=dict)
+    session_runs: int = 0
 
     def add(self, graph: Any) -> None:
         """Count a graph's operations and bytes."""
-        try:
-            definition = graph.as_graph_def()
-        except (ValueError, tf.errors.OpError):  # more than 2 GiB cannot be serialized
-            self.ops += len(graph.get_operations())
-            return
-        self.ops += len(definition.node)
-        self.ops += sum(len(f.node_def) for f in definition.library.function)
-        self.nbytes += definition.ByteSize()
+        ops, nbytes = graph_size(graph)
+        self.ops += ops
+        self.nbytes += nbytes
+
+    def runs_of(self, *kernels: str) -> int:
+        """Count the runs of functions whose graph has all of these types of operation."""
+        return sum(
+            count for name, count in self.calls.items() if set(kernels) <= _types_in(name, set())
+        )
+
+
+def _types_in(name: str, seen: set[str]) -> set[str]:
+    """Give the types of operation in a function that TensorFlow knows, inner ones included."""
+    seen.add(name)
+    definition = function_definition(name)
+    if definition is None:
+        return set()
+    types = {node.op for node in definition.node_def}
+    for inner in _inner_names(definition):
+        if inner not in seen:
+            types |= _types_in(inner, seen)
+    return types
+
+
+def _inner_names(definition: Any) -> Iterator[str]:
+    for node in definition.node_def:
+        for attribute in node.attr.values():
+            if attribute.HasField("func"):
+                yield attribute.func.name
+            yield from (function.name for function in attribute.list.func)
 
 
 class GraphCounter:
@@ -42,22 +79,35 @@ class GraphCounter:
 
     def __init__(self) -> None:
         self.count = GraphCount()
-        self._trace: Any = None
-        self._init: Any = None
-        self._depth = 0
+        self._stack = ExitStack()
         self._plain: list[Any] = []
 
     def __enter__(self) -> GraphCount:
-        self._trace, self._init = func_graph.func_graph_from_py_func, tf.Graph.__init__
-        counter, init = self, self._init
+        self._stack.enter_context(listening(self, timing=False))
+        graph_init, call, run = tf.Graph.__init__, EagerContext.call_function, BaseSession.run
+        counter = self
 
-        def graph_init(graph: Any, *args: Any, **kwargs: Any) -> None:
-            init(graph, *args, **kwargs)
+        def noted_init(graph: Any, *args: Any, **kwargs: Any) -> None:
+            graph_init(graph, *args, **kwargs)
             if type(graph) is tf.Graph:
                 counter._plain.append(graph)
 
-        func_graph.func_graph_from_py_func = self._traced
-        tf.Graph.__init__ = graph_init
+        def noted_call(self: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+            text = name.decode() if isinstance(name, bytes) else str(name)
+            counter.count.calls[text] = counter.count.calls.get(text, 0) + 1
+            return call(self, name, *args, **kwargs)
+
+        def noted_run(session: Any, *args: Any, **kwargs: Any) -> Any:
+            counter.count.session_runs += 1
+            return run(session, *args, **kwargs)
+
+        for holder, name, wrapper in (
+            (tf.Graph, "__init__", noted_init),
+            (EagerContext, "call_function", noted_call),
+            (BaseSession, "run", noted_run),
+        ):
+            self._stack.callback(setattr, holder, name, getattr(holder, name))
+            setattr(holder, name, wrapper)
         return self.count
 
     def __exit__(
@@ -66,19 +116,13 @@ class GraphCounter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        func_graph.func_graph_from_py_func = self._trace
-        tf.Graph.__init__ = self._init
+        self._stack.close()
         for graph in self._plain:
             self.count.add(graph)
         self._plain.clear()
 
-    def _traced(self, *args: Any, **kwargs: Any) -> Any:
-        self._depth += 1
-        try:
-            graph = self._trace(*args, **kwargs)
-        finally:
-            self._depth -= 1
-        if self._depth == 0:
+    def made(self, concrete: Any, options: Any, sighting: Any) -> None:
+        """Count one trace (called by the hook)."""
+        if tf.executing_eagerly():
             self.count.traces += 1
-            self.count.add(graph)
-        return graph
+            self.count.add(concrete.graph)

@@ -1,4 +1,4 @@
-"""What an exercise can promise, and the figures that show whether the promise was kept.
+"""What an exercise limits, and the figures that show whether a limit was kept.
 
 Bytes are requested bytes of tensors plus those of NumPy and Python (see
 `lessons_lib.teaching.exercises.measuring`); the other quantities are counts.
@@ -40,13 +40,20 @@ class Quantity(StrEnum):
 
     def limited(self, budget: int) -> str:
         """Write a limit: ``peak at most 3 MiB``, ``at most 2 traces``."""
-        most = f"at most {self.write(budget)}"
-        return most if self is Quantity.TRACES else f"{self} {most}"
+        return (
+            f"{self} at most {self.write(budget)}"
+            if self.in_bytes
+            else (f"at most {self.write(budget)} in a run")
+        )
+
+    def told(self, value: float) -> str:
+        """Write a figure with its name: ``peak 3 MiB``, ``2 traces``."""
+        return f"{self} {self.write(value)}" if self.in_bytes else self.write(value)
 
 
 @dataclass(frozen=True)
-class Promise:
-    """A limit that an answer keeps.
+class Limit:
+    """What an answer may take at most.
 
     Attributes
     ----------
@@ -90,7 +97,7 @@ class Figure:
 
     @property
     def kept(self) -> bool:
-        """Whether the promise was kept."""
+        """Whether the limit was kept."""
         return self.measured <= self.budget
 
     @property

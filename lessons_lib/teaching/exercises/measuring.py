@@ -1,164 +1,246 @@
-"""How an answer is weighed: TensorFlow's bytes, NumPy's and Python's bytes, and graphs.
+"""How an answer is weighed: TensorFlow's bytes, NumPy's and Python's bytes, and graphs, in one run.
 
-An answer runs twice, on different inputs: once while TensorFlow's memory is recorded, once while
-Python's allocations (NumPy's arrays among them) are counted.  Their peaks are added, so work that
-moves to NumPy is still paid for.  Python objects below `HEAP_FLOOR` are not counted: the
-interpreter's own small change would make figures differ from run to run.  All figures are bytes
-but traces and operations.
-
-The instruments are the ones that this module found when it was imported; `disturbed` tells
-whether somebody has replaced or stopped them since.
+Every run of an answer is under the same instruments, so none can be told from another.  A recording
+sees TensorFlow's buffers.  Python's allocation tracer, whose level is read before each TensorFlow
+operation and at each array that NumPy makes, sees arrays and objects.  Both lie on one clock, so
+the peak is the highest sum at one moment, and memory that passes from NumPy to TensorFlow counts
+once.  Python's level counts only above `heap_floor`: the interpreter's own small change would make
+figures differ from run to run.  All figures are bytes but traces and operations.
 """
 
 from __future__ import annotations
 
 import gc
-import tracemalloc
-from collections.abc import Callable
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
-import lessons_lib
+import numpy as np
+from lessons_lib.common.internals import constant_op, pywrap_tfe
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording import recorder
-from lessons_lib.recording.profile_format import ProfileError
+from lessons_lib.common.source import Line
+from lessons_lib.common.units import format_bytes
+from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 from lessons_lib.teaching.exercises.graph_counter import GraphCount, GraphCounter
+from lessons_lib.teaching.exercises.numpy_allocations import NumpyWatch
+from lessons_lib.teaching.exercises.shared_tracer import SharedTracer
 from lessons_lib.teaching.exercises.watchdog import Watchdog, allocated_now
 
-#: Python and NumPy bytes up to here count as none.
+#: Bytes of Python and NumPy up to here count as none.
 HEAP_FLOOR: Final = 256 * 2**10
-
-_record: Final = recorder.record
-_TRACER: Final = (
-    "start",
-    "stop",
-    "get_traced_memory",
-    "reset_peak",
-    "is_tracing",
-    "clear_traces",
+#: What the recorder's own notes of an operation may take of Python's memory.
+_NOTES_BYTES: Final = 512
+#: Smaller changes of Python's level are not noted.
+_STEP_BYTES: Final = 16 * 2**10
+#: Clocks agree to some microseconds: what one meter sees to be freed was not there at the same
+#: moment as what the other sees to be made within this time.
+_CLOCK_SECONDS: Final = 10e-6
+_NO_NUMBERS: Final = np.zeros(0, np.float32)
+#: Through these functions all of eager TensorFlow passes.
+_ENTRANCES: Final = (
+    (pywrap_tfe, "TFE_Py_FastPathExecute"),
+    (pywrap_tfe, "TFE_Py_Execute"),
+    (pywrap_tfe, "TFE_Py_ExecuteCancelable"),
+    (constant_op, "convert_to_eager_tensor"),
 )
-_ORIGINALS: Final = (
-    (recorder, "record", recorder.record),
-    (tf.profiler.experimental, "start", tf.profiler.experimental.start),
-    (tf.profiler.experimental, "stop", tf.profiler.experimental.stop),
-    *((tracemalloc, name, getattr(tracemalloc, name)) for name in _TRACER),
-)
-
-Call = Callable[[], Any]
-
-
-class Disturbed(Exception):
-    """The instruments were replaced, stopped or reset while an answer ran."""
 
 
 @dataclass(frozen=True)
-class TensorPass:
-    """One run under the recorder: its value, its recording and what it traced."""
+class Usage:
+    """What one run took.
 
-    value: Any
-    recording: Recording
-    graphs: GraphCount
+    Attributes
+    ----------
+    peak_bytes, kept_bytes, allocated_bytes : int
+        Of TensorFlow, NumPy and Python together; NumPy's arrays, but no Python objects, are in
+        the last one.
+    heap_peak_bytes, heap_kept_bytes, numpy_bytes : int
+        The part of NumPy and Python in each of them.
+    recording : Recording
+        TensorFlow's part.
+    graphs : GraphCount
+    arrays : dict of Line to int
+        Bytes of the arrays that each line made.
+    """
 
-
-@dataclass(frozen=True)
-class HeapPass:
-    """One run under Python's allocation tracer: its value, and bytes at the peak and kept."""
-
-    value: Any
     peak_bytes: int
     kept_bytes: int
+    allocated_bytes: int
+    heap_peak_bytes: int
+    heap_kept_bytes: int
+    numpy_bytes: int
+    recording: Recording
+    graphs: GraphCount
+    arrays: dict[Line, int]
 
 
-def disturbed() -> str:
-    """Name an instrument that is not the one it was; empty when all are."""
-    for module, name, original in _ORIGINALS:
-        if getattr(module, name) is not original:
-            return f"{module.__name__.removeprefix('tensorflow._api.v2.')}.{name}"
-    exported = getattr(lessons_lib, "record", None)
-    if exported is not None and exported is not _record:
-        return "lessons_lib.record"
-    return ""
+class Meter:
+    """Context manager: weighs its block, and stops it when it takes too long or too much.
 
-
-def plain_pass(call: Call, *, seconds: float, ceiling: int | None) -> Any:
-    """Run an answer without instruments, but within its limits; gives its value."""
-    with Watchdog(seconds, ceiling):
-        return call()
-
-
-def tensor_pass(call: Call, *, seconds: float, ceiling: int | None) -> TensorPass:
-    """Run an answer while TensorFlow's memory is recorded.
+    Parameters
+    ----------
+    seconds : float
+        Wall-clock limit.
+    ceiling : int
+        Bytes of TensorFlow, NumPy and Python together that the block may take.
 
     Raises
     ------
-    Tripped
-        If it takes longer than `seconds` or more than `ceiling` bytes.
-    Disturbed
-        If the recorder and the allocator's own counter contradict each other.
+    lessons_lib.teaching.exercises.watchdog.Tripped
+        From the block's end, if it was stopped.
+    lessons_lib.recording.profile_format.ProfileError
+        If the block stopped TensorFlow's profiler.
     """
-    gc.collect()
-    ran = False
-    try:
-        with GraphCounter() as graphs, _record(lines=True) as recording:
-            before = _reset_allocator_peak()
-            with Watchdog(seconds, ceiling):
-                value = call()
-            ran = True
-            peak = _allocator_peak()
-            gc.collect()
-    except ProfileError as error:
-        if ran:
-            raise Disturbed(str(error)) from None
-        raise
-    # The allocator counts whole chunks, up to twice the bytes that were asked for.
-    grown = 0 if before is None or peak is None or not recording.exact else peak - before
-    if grown > 2 * recording.peak_bytes + HEAP_FLOOR:
-        raise Disturbed("the recorder did not see all of TensorFlow's memory")
-    return TensorPass(value, recording, graphs)
 
+    def __init__(self, *, seconds: float, ceiling: int) -> None:
+        self._tracer = SharedTracer()
+        self._numpy = NumpyWatch(self._admits)
+        self._counter = GraphCounter()
+        self._record = record(lines=True)
+        self._dog = Watchdog(seconds, ceiling, self.used)
+        self._ceiling = ceiling
+        self._stack = ExitStack()
+        self._levels: list[tuple[float, int]] = [(0.0, 0)]
+        self._ops = self._foreign = self._heap_peak = self._tf_base = 0
+        self._recording: Recording | None = None
 
-def heap_pass(call: Call, *, seconds: float, ceiling: int | None) -> HeapPass:
-    """Run an answer while Python's and NumPy's allocations are counted; raises as `tensor_pass`."""
-    gc.collect()
-    started = not tracemalloc.is_tracing()
-    if started:
-        tracemalloc.start(1)
-    try:
-        # A block that is made and freed sets the peak; if that is lost, somebody reset it.
-        witness = bytearray(1)
-        base, _ = tracemalloc.get_traced_memory()
-        tracemalloc.reset_peak()
-        primer = bytearray(HEAP_FLOOR)
-        del primer
-        with Watchdog(seconds, ceiling):
-            value = call()
-        if not tracemalloc.is_tracing():
-            raise Disturbed("Python's allocation tracer was stopped")
+    def __enter__(self) -> Self:
         gc.collect()
-        now, peak = tracemalloc.get_traced_memory()
-        if peak < base + HEAP_FLOOR or tracemalloc.get_object_traceback(witness) is None:
-            raise Disturbed("Python's allocation tracer was reset")
-    finally:
-        if started:
-            tracemalloc.stop()
-    return HeapPass(value, _counted(peak - base), _counted(now - base))
+        self._tf_base = allocated_now() or 0
+        with ExitStack() as stack:
+            stack.enter_context(self._tracer)
+            stack.enter_context(self._numpy)
+            self._graphs = stack.enter_context(self._counter)
+            # Inside the recorder's own wrappers, which look at TensorFlow's frames around them.
+            stack.callback(self._put_back, [self._watch_entrance(*place) for place in _ENTRANCES])
+            self._recording = stack.enter_context(self._record)
+            stack.enter_context(self._dog)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            with self._stack:
+                # TensorFlow releases arrays that it has copied at its next call only.
+                tf.convert_to_tensor(_NO_NUMBERS)
+                gc.collect()
+                self._note(self._level(), always=True)
+                self._heap_peak = self._tracer.peak()
+        else:
+            self._stack.__exit__(kind, error, trace)
+
+    # --- while the block runs -------------------------------------------------------------------
+
+    def used(self) -> int:
+        """Give the bytes that the block holds now, those of TensorFlow rounded as it does."""
+        return (allocated_now() or 0) - self._tf_base + self._level()
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Do something in the block that is not the answer's, such as to compare a result."""
+        self._numpy.pause(True)
+        before = self._tracer.level()
+        self._tracer.reset_peak()
+        try:
+            yield
+        finally:
+            self._foreign += self._tracer.level() - before
+            self._tracer.forget_peak()
+            self._numpy.pause(False)
+
+    def _level(self) -> int:
+        return self._tracer.level() - self._foreign
+
+    def _note(self, level: int, *, always: bool = False) -> None:
+        if always or abs(level - self._levels[-1][1]) >= _STEP_BYTES:
+            self._levels.append((time.perf_counter(), level))
+
+    def _admits(self, nbytes: int) -> bool:
+        """Note an array that NumPy is about to make; refuse one that passes the ceiling."""
+        self._note(self._level() + nbytes)
+        if nbytes >= HEAP_FLOOR and self.used() + nbytes > self._ceiling:
+            self._dog.refuse(
+                f"it asked NumPy for {format_bytes(nbytes)}, and a check stops at "
+                f"{format_bytes(self._ceiling)} of memory"
+            )
+            return False
+        return True
+
+    def _watch_entrance(self, module: Any, name: str) -> tuple[Any, str, Any]:
+        original: Callable[..., Any] = getattr(module, name)
+
+        def entrance(*args: Any, **kwargs: Any) -> Any:
+            self._ops += 1
+            self._note(self._level())
+            return original(*args, **kwargs)
+
+        setattr(module, name, entrance)
+        return module, name, original
+
+    @staticmethod
+    def _put_back(originals: list[tuple[Any, str, Any]]) -> None:
+        for module, name, original in originals:
+            setattr(module, name, original)
+
+    # --- afterwards -----------------------------------------------------------------------------
+
+    def usage(self) -> Usage:
+        """Give what the block took."""
+        assert self._recording is not None
+        recording, floor = self._recording, HEAP_FLOOR + _NOTES_BYTES * self._ops
+        peak, heap_peak = _highest_sum(recording, self._levels, floor)
+        # A peak of Python objects between two readings; when TensorFlow's was is not known.
+        between = self._heap_peak - max(level for _, level in self._levels)
+        if between > floor:
+            peak, heap_peak = peak + between, heap_peak + between
+        kept = _counted(self._levels[-1][1], floor)
+        made = self._numpy.total_bytes if self._numpy.total_bytes > HEAP_FLOOR else 0
+        arrays: Counter[Line] = Counter()
+        for array in self._numpy.made:
+            if array.line is not None:
+                arrays[array.line] += array.nbytes
+        return Usage(
+            peak_bytes=peak,
+            kept_bytes=recording.kept_bytes + kept,
+            allocated_bytes=recording.allocated_bytes + made,
+            heap_peak_bytes=heap_peak,
+            heap_kept_bytes=kept,
+            numpy_bytes=made,
+            recording=recording,
+            graphs=self._graphs,
+            arrays=dict(arrays),
+        )
 
 
-def _counted(size: int) -> int:
-    # The primer itself, and objects of a few bytes that live beside it, are below the floor.
-    return size if size > HEAP_FLOOR + HEAP_FLOOR // 8 else 0
+def _counted(level: int, floor: int) -> int:
+    return level if level > floor else 0
 
 
-def _reset_allocator_peak() -> int | None:
-    before = allocated_now()
-    if before is not None:
-        tf.config.experimental.reset_memory_stats("CPU:0")
-    return before
-
-
-def _allocator_peak() -> int | None:
-    try:
-        return int(tf.config.experimental.get_memory_info("CPU:0")["peak"])
-    except (ValueError, KeyError, tf.errors.OpError):
-        return None
+def _highest_sum(
+    recording: Recording, levels: list[tuple[float, int]], floor: int
+) -> tuple[int, int]:
+    """Give the highest sum of TensorFlow's and Python's bytes at one moment, and Python's part."""
+    tf_times, tf_live = recording.timeline()
+    tf_times = tf_times + recording.started_at
+    heap = np.array([level for _, level in levels], np.int64)
+    moments = np.array([at for at, _ in levels])
+    rises = np.diff(heap, prepend=0) > 0
+    moments = np.maximum.accumulate(moments + np.where(rises, 1, -1) * _CLOCK_SECONDS)
+    heap = np.where(heap > floor, heap, 0)
+    moments[0] = 0.0
+    both = np.sort(np.concatenate((tf_times, moments)))
+    at_tf = np.searchsorted(tf_times, both, side="right") - 1
+    at_heap = np.searchsorted(moments, both, side="right") - 1
+    sums = np.where(at_tf < 0, 0, tf_live[at_tf]) + heap[at_heap]
+    top = int(np.argmax(sums))
+    return max(0, int(sums[top])), int(heap[at_heap[top]])

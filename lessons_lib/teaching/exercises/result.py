@@ -26,19 +26,24 @@ class Status(StrEnum):
     """How an answer fared."""
 
     NOT_ATTEMPTED = "not attempted"
+    ERROR = "error"
+    STOPPED = "stopped"
     WRONG_VALUE = "wrong value"
+    NOT_AS_ASKED = "not as asked"
     OVER_BUDGET = "over budget"
+    REFUSED = "not measured"
     PASSED = "passed"
-    REFUSED = "refused"
 
-
-_SIGN = {
-    Status.NOT_ATTEMPTED: "○",
-    Status.WRONG_VALUE: "✗",
-    Status.OVER_BUDGET: "✗",
-    Status.PASSED: "✓",
-    Status.REFUSED: "✗",
-}
+    @property
+    def sign(self) -> str:
+        """One character for it."""
+        match self:
+            case Status.NOT_ATTEMPTED:
+                return "○"
+            case Status.PASSED:
+                return "✓"
+            case _:
+                return "✗"
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,10 +57,11 @@ class Result(results.Result):
     title : str
         Its title.
     status : Status
-        A text: ``"not attempted"``, ``"wrong value"``, ``"over budget"``, ``"passed"`` or
-        ``"refused"``.
+        A text, such as ``"over budget"``.
     message : str
         Why, in a sentence or two.
+    next_step : str
+        What helps now; empty when it passed.
     figures : tuple of Figure
         What was measured, the decisive figure first; empty when nothing was.
     peak_bytes : int or None
@@ -63,7 +69,7 @@ class Result(results.Result):
     heap_bytes : int
         The part of `peak_bytes` that NumPy and Python took.
     blame : Line or None
-        The learner's line that holds most, when the answer is over budget.
+        The learner's line that is at fault, where one is known.
     recording : Recording or None
         The recording of the run that was graded.
     """
@@ -72,6 +78,7 @@ class Result(results.Result):
     title: str
     status: Status
     message: str
+    next_step: str = ""
     figures: tuple[Figure, ...] = ()
     peak_bytes: int | None = None
     heap_bytes: int = 0
@@ -102,8 +109,9 @@ class Result(results.Result):
         return self.passed and figure is not None and figure.beats_reference
 
     def __str__(self) -> str:
-        lines = [f"{_SIGN[self.status]} {self.exercise}: {self.status}. {self.message}"]
+        lines = [f"{self.status.sign} {self.exercise}: {self.status}. {self.message}"]
         lines += [f"  {figure.sentence()}" for figure in self.figures]
+        lines += [f"  {self.next_step}"] if self.next_step else []
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -120,7 +128,7 @@ class Result(results.Result):
 @results.summary_html.register
 def _(result: Result) -> str:
     head = (
-        f"<strong>{_SIGN[result.status]} {html.escape(result.exercise)}: {result.status}.</strong> "
+        f"<strong>{result.status.sign} {html.escape(result.exercise)}: {result.status}.</strong> "
         f"{html.escape(result.message)}"
     )
     parts = [f'<div role="status">{head}</div>']
@@ -139,10 +147,12 @@ def _(result: Result) -> str:
             )
             for figure in result.figures
         ]
-        headers = ("figure", "yours", "budget", "reference", "floor of theory")
+        headers = ("figure", "yours", "budget", "reference", "least possible")
         parts.append(results.html_table(headers, rows))
         if result.status in (Status.PASSED, Status.OVER_BUDGET):
             parts.append(display.picture_html(result))
+    if result.next_step:
+        parts.append(f"<div>{html.escape(result.next_step)}</div>")
     return "".join(parts)
 
 

@@ -1,7 +1,7 @@
 """The picture of a graded answer: bars beside the limits, or the timeline under the budget.
 
 When an answer passed, bars show the learner's figure, the budget, the reference solution and the
-floor of theory.  When it is over budget, its timeline shows the budget as a line, unless
+least possible.  When it is over budget, its timeline shows the budget as a line, unless
 TensorFlow's memory is not what is over it: then the bars again, with the part of NumPy and Python.
 Bytes throughout, or counts for quantities that are counted.
 """
@@ -21,7 +21,7 @@ from lessons_lib.plots.theme import arrange, new_axes, set_alt, settings
 from lessons_lib.teaching.exercises.limits import Figure, Quantity
 from lessons_lib.teaching.exercises.result import Result, Status
 
-_YOURS: Final = "#2b7bba"
+_YOURS: Final = "#2d7bba"
 _HEAP: Final = "#f1a737"
 _OVER: Final = "#d9572b"
 _REFERENCE: Final = "#8fd0f5"
@@ -83,7 +83,7 @@ def _bars(result: Result, figure: Figure) -> list[tuple[str, int, str]]:
     if figure.reference is not None:
         bars.append(("reference", figure.reference, _REFERENCE))
     if figure.floor is not None:
-        bars.append(("floor of theory", figure.floor, _FLOOR))
+        bars.append(("least possible", figure.floor, _FLOOR))
     return bars
 
 

@@ -1,7 +1,7 @@
 """A limit on time and memory for code that somebody else wrote.
 
 ``with Watchdog(seconds, ceiling) as dog:`` lets the block run until it has taken too long or until
-TensorFlow's memory has grown by more than the ceiling, then stops it: a running graph is cancelled
+memory has grown by more than the ceiling, then stops it: a running graph is cancelled
 first, then `Tripped` is raised in the thread of the block.  Afterwards signal handlers are as they
 were and the process is usable.  What can't be stopped is one long call into C that neither
 TensorFlow nor Python interrupts; the notebook's own interrupt button cannot do that either.
@@ -15,6 +15,8 @@ import ctypes
 import signal
 import threading
 import time
+from collections.abc import Callable
+from enum import StrEnum
 from types import FrameType, TracebackType
 from typing import Any, Final
 
@@ -27,8 +29,25 @@ _POLL_SECONDS: Final = 0.02
 _GRACE_SECONDS: Final = 0.3
 
 
+class Limited(StrEnum):
+    """What a block had too much of."""
+
+    TIME = "time"
+    MEMORY = "memory"
+
+
 class Tripped(BaseException):
-    """Raised inside a block that was stopped; not an `Exception`, so answers don't swallow it."""
+    """Raised inside a block that was stopped; not an `Exception`, so answers don't swallow it.
+
+    Attributes
+    ----------
+    by : Limited or None
+        Which limit was passed; known once the block has ended.
+    """
+
+    def __init__(self, reason: str = "", by: Limited | None = None) -> None:
+        super().__init__(reason)
+        self.by = by
 
 
 def allocated_now() -> int | None:
@@ -47,18 +66,29 @@ class Watchdog:
     seconds : float
         Wall-clock limit.
     ceiling : int, optional
-        How many bytes TensorFlow's memory may grow by.
+        How many bytes memory may grow by.
+    used : callable, optional
+        Gives the bytes that count against the ceiling; by default those of TensorFlow's allocator.
 
     Attributes
     ----------
     reason : str
         Why the block was stopped; empty when it wasn't.
+    by : Limited or None
+        The same, as a member of an enum.
     """
 
-    def __init__(self, seconds: float, ceiling: int | None = None) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        ceiling: int | None = None,
+        used: Callable[[], int | None] = allocated_now,
+    ) -> None:
         self.seconds = seconds
         self.ceiling = ceiling
         self.reason = ""
+        self.by: Limited | None = None
+        self._used = used
         self._lock = threading.Lock()
         self._armed = False
         self._done = threading.Event()
@@ -68,7 +98,7 @@ class Watchdog:
         self._manager: Any
         self._context: Any
         self._manager, self._context = cancellation() or (None, contextlib.nullcontext())
-        self._start = allocated_now()
+        self._start: int | None = None
         self._thread = threading.Thread(target=self._watch, name="exercise watchdog", daemon=True)
 
     def __enter__(self) -> Watchdog:
@@ -79,7 +109,7 @@ class Watchdog:
         )
         if self._by_signal:
             self._old_handler = signal.signal(signal.SIGALRM, self._on_signal)
-        self._start = allocated_now()
+        self._start = self._used()
         self._armed = True
         self._context.__enter__()
         self._thread.start()
@@ -104,21 +134,28 @@ class Watchdog:
         # A graph that was cancelled reports an error of its own, and in another thread an
         # exception comes without words: all mean the same.
         if self.reason and not isinstance(error, KeyboardInterrupt):
-            raise Tripped(self.reason) from None
+            raise Tripped(self.reason, self.by) from None
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._armed:
-            raise Tripped(self.reason)
+            raise Tripped(self.reason, self.by)
+
+    def refuse(self, reason: str) -> None:
+        """Say that the block asks for more memory than it may have: it ends as if stopped."""
+        self.reason = self.reason or reason
+        self.by = self.by or Limited.MEMORY
 
     def _watch(self) -> None:
         deadline = time.monotonic() + self.seconds
         while not self._done.wait(_POLL_SECONDS):
             if time.monotonic() > deadline:
+                self.by = Limited.TIME
                 self.reason = f"it ran longer than {self.seconds:g} s and was stopped"
                 break
             if self.ceiling is not None and self._start is not None:
-                grown = (allocated_now() or 0) - self._start
+                grown = (self._used() or 0) - self._start
                 if grown > self.ceiling:
+                    self.by = Limited.MEMORY
                     self.reason = (
                         f"it took more than {format_bytes(self.ceiling)} of memory and was stopped"
                     )

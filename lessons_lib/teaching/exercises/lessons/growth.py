@@ -7,13 +7,14 @@ for the bytes of a batch.
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, Final
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.teaching.exercises.exercise import Exercise, Inputs, WrongAnswer
+from lessons_lib.teaching.exercises.exercise import Exercise, Inputs, Way
 from lessons_lib.teaching.exercises.inputs import floats, normal
-from lessons_lib.teaching.exercises.limits import Promise, Quantity, Size
-from lessons_lib.teaching.exercises.result import Status
+from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
+from lessons_lib.teaching.exercises.question import Question
+from lessons_lib.teaching.exercises.requirements import in_session
 
 
 def _s(size: Size) -> int:
@@ -33,7 +34,7 @@ _GRADED = (
     {"rows": 512, "width": 512, "calls": 16},
     {"rows": 256, "width": 1024, "calls": 20},
 )
-_GROWTH = Promise(
+_GROWTH = Limit(
     Quantity.GROWTH, lambda size: _s(size) // 16, why="a sixteenth of a batch for each call"
 )
 
@@ -56,44 +57,7 @@ def make_mean_step_solution() -> Any:
     return step
 
 
-def _make_mean_step_wrong_batches() -> Any:
-    seen: list[Any] = []
-
-    def step(batch: Any) -> Any:
-        seen.append(batch)
-        return sum(float(tf.reduce_mean(tf.square(b))) for b in seen) / len(seen)
-
-    return step
-
-
-def _make_mean_step_wrong_tapes() -> Any:
-    losses, tapes = [], []
-
-    def step(batch: Any) -> Any:
-        with tf.GradientTape() as tape:
-            tape.watch(batch)
-            losses.append(tf.reduce_mean(tf.square(batch)))
-        tapes.append(tape)
-        return sum(float(loss) for loss in losses) / len(losses)
-
-    return step
-
-
-def _make_mean_step_wrong_numpy() -> Any:
-    seen: list[Any] = []
-
-    def step(batch: Any) -> Any:
-        seen.append(batch.numpy())
-        return sum(float((b**2).mean()) for b in seen) / len(seen)
-
-    return step
-
-
-def _make_mean_step_wrong_last() -> Any:
-    return lambda batch: tf.reduce_mean(tf.square(batch))
-
-
-q1 = Exercise(
+_q1 = Exercise(
     key="growth.q1",
     title="A history of numbers",
     prompt="""
@@ -104,19 +68,13 @@ q1 = Exercise(
     starter=make_mean_step_starter,
     solution_code=make_mean_step_solution,
     inputs=_batches,
-    steps=True,
+    way=Way.STEP,
     shown=_SHOWN,
     graded=_GRADED,
-    promises=(_GROWTH,),
+    limits=(_GROWTH,),
     hints=(
         "What must be remembered of a batch? One number.",
         "Keep `float(loss)`, or a running sum and a count. Keep no batch and no tape.",
-    ),
-    wrong=(
-        WrongAnswer("keeps the batches", _make_mean_step_wrong_batches, Status.OVER_BUDGET),
-        WrongAnswer("keeps unused tapes", _make_mean_step_wrong_tapes, Status.OVER_BUDGET),
-        WrongAnswer("keeps NumPy copies", _make_mean_step_wrong_numpy, Status.OVER_BUDGET),
-        WrongAnswer("only the last loss", _make_mean_step_wrong_last, Status.WRONG_VALUE),
     ),
 )
 
@@ -140,32 +98,7 @@ def make_window_step_solution(k: int) -> Any:
     return step
 
 
-def _make_window_step_wrong_all(k: int) -> Any:
-    seen: list[Any] = []
-
-    def step(batch: Any) -> Any:
-        seen.append(batch)
-        return tf.reduce_mean(tf.stack([tf.reduce_max(b) for b in seen[-k:]]))
-
-    return step
-
-
-def _make_window_step_wrong_rows(k: int) -> Any:
-    # A view of one row keeps the whole batch alive.
-    recent: list[Any] = []
-
-    def step(batch: Any) -> Any:
-        recent.append((tf.reduce_max(batch), batch[0]))
-        return tf.reduce_mean(tf.stack([largest for largest, _ in recent[-k:]]))
-
-    return step
-
-
-def _make_window_step_wrong_width(k: int) -> Any:
-    return make_window_step_solution(k + 1)
-
-
-q2 = Exercise(
+_q2 = Exercise(
     key="growth.q2",
     title="Remember the last k, forget the rest",
     prompt="""
@@ -176,19 +109,14 @@ q2 = Exercise(
     starter=make_window_step_starter,
     solution_code=make_window_step_solution,
     inputs=lambda size, seed: Inputs((size["k"],), _batches(size, seed).calls),
-    steps=True,
+    way=Way.STEP,
     shown={**_SHOWN, "k": 3},
     graded=tuple({**size, "k": 3} for size in _GRADED),
-    promises=(_GROWTH,),
+    limits=(_GROWTH,),
     hints=(
         "Take the largest element at once, and drop what is older than k calls.",
         "`del recent[:-k]` after each append, or a `collections.deque(maxlen=k)`. A row `batch[0]` "
         "would keep its whole batch.",
-    ),
-    wrong=(
-        WrongAnswer("keeps all batches", _make_window_step_wrong_all, Status.OVER_BUDGET),
-        WrongAnswer("keeps a row of each", _make_window_step_wrong_rows, Status.OVER_BUDGET),
-        WrongAnswer("one too many", _make_window_step_wrong_width, Status.WRONG_VALUE),
     ),
 )
 
@@ -210,28 +138,7 @@ def evaluate_all_solution(values: Any) -> Any:
         return [session.run(result, {value: number}) for number in values]
 
 
-def _evaluate_all_wrong_inside(values: Any) -> Any:
-    graph, results = tf.Graph(), []
-    with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
-        for number in values:
-            results.append(session.run(2.0 * tf.constant(number) + 1.0))
-    return results
-
-
-def _evaluate_all_wrong_sessions(values: Any) -> Any:
-    # Closing the session changes nothing: the graph keeps its operations.
-    graph, results = tf.Graph(), []
-    for number in values:
-        with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
-            results.append(session.run(2.0 * tf.constant(number) + 1.0))
-    return results
-
-
-def _evaluate_all_wrong_value(values: Any) -> Any:
-    return evaluate_all_solution([number + 1.0 for number in values])
-
-
-q3 = Exercise(
+_q3 = Exercise(
     key="growth.q3",
     title="Build the graph once",
     prompt="""
@@ -246,26 +153,12 @@ q3 = Exercise(
     ),
     shown={"count": 30},
     graded=({"count": 40}, {"count": 70}),
-    promises=(
-        Promise(
-            Quantity.OPS,
-            lambda size: size["count"] // 2,
-            floor=lambda size: 2,
-            why="one for every two values",
-        ),
-    ),
+    limits=(Limit(Quantity.OPS, lambda size: size["count"] // 2, why="one for every two values"),),
+    requires=(in_session,),
     hints=(
         "What changes from round to round has to be fed, not built.",
         "A `tf.compat.v1.placeholder` before the loop; in the loop only "
         "`session.run(result, {placeholder: number})`.",
-    ),
-    wrong=(
-        WrongAnswer("builds in the loop", _evaluate_all_wrong_inside, Status.OVER_BUDGET),
-        WrongAnswer("a session a round", _evaluate_all_wrong_sessions, Status.OVER_BUDGET),
-        WrongAnswer("other numbers", _evaluate_all_wrong_value, Status.WRONG_VALUE),
-        WrongAnswer(
-            "no graph at all", lambda values: [2.0 * v + 1.0 for v in values], Status.REFUSED
-        ),
     ),
 )
 
@@ -289,41 +182,7 @@ def make_average_step_solution(shape: Any) -> Any:
     return step
 
 
-def _make_average_step_wrong_variables(shape: Any) -> Any:
-    averages = [tf.Variable(tf.zeros(shape))]
-
-    def step(batch: Any) -> Any:
-        averages.append(tf.Variable(0.9 * averages[-1] + 0.1 * batch))
-        return tf.reduce_mean(tf.square(averages[-1]))
-
-    return step
-
-
-def _make_average_step_wrong_functions(shape: Any) -> Any:
-    average = tf.Variable(tf.zeros(shape))
-    kept: list[Any] = []
-
-    def step(batch: Any) -> Any:
-        # A new tf.function in each call, kept, with the batch in its closure.
-        update = tf.function(lambda: average.assign(0.9 * average + 0.1 * batch))
-        kept.append(update)
-        update()
-        return tf.reduce_mean(tf.square(average))
-
-    return step
-
-
-def _make_average_step_wrong_weights(shape: Any) -> Any:
-    average = tf.Variable(tf.zeros(shape))
-
-    def step(batch: Any) -> Any:
-        average.assign(0.1 * average + 0.9 * batch)
-        return tf.reduce_mean(tf.square(average))
-
-    return step
-
-
-q4 = Exercise(
+_q4 = Exercise(
     key="growth.q4",
     title="State that stays the size it is",
     prompt="""
@@ -334,23 +193,26 @@ q4 = Exercise(
     starter=make_average_step_starter,
     solution_code=make_average_step_solution,
     inputs=lambda size, seed: Inputs(((size["rows"], size["width"]),), _batches(size, seed).calls),
-    steps=True,
+    way=Way.STEP,
     shown=_SHOWN,
     graded=_GRADED,
-    promises=(
+    limits=(
         _GROWTH,
-        # The step is made anew in each of the two runs that are counted.
-        Promise(Quantity.TRACES, lambda size: 4, why="two for each step that is made"),
+        Limit(Quantity.TRACES, lambda size: 2, why="for each step that is made"),
     ),
     hints=(
         "One variable outside the step, assigned in it.",
         "If you use `tf.function`, make it once, and pass the batch as its argument.",
     ),
-    wrong=(
-        WrongAnswer("a variable a call", _make_average_step_wrong_variables, Status.OVER_BUDGET),
-        WrongAnswer("a function a call", _make_average_step_wrong_functions, Status.OVER_BUDGET),
-        WrongAnswer("weights exchanged", _make_average_step_wrong_weights, Status.WRONG_VALUE),
-    ),
 )
 
-EXERCISES = (q1, q2, q3, q4)
+q1 = Question(_q1)
+q2 = Question(_q2)
+q3 = Question(_q3)
+q4 = Question(_q4)
+EXERCISES: Final = (
+    q1,
+    q2,
+    q3,
+    q4,
+)

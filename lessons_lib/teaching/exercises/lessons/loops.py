@@ -6,13 +6,13 @@ S stands for the bytes of the state that goes through the loop: ``4 · rows · w
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.teaching.exercises.exercise import Exercise, Inputs, WrongAnswer
+from lessons_lib.teaching.exercises.exercise import Exercise, Inputs
 from lessons_lib.teaching.exercises.inputs import floats, normal
-from lessons_lib.teaching.exercises.limits import Promise, Quantity, Size
-from lessons_lib.teaching.exercises.result import Status
+from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
+from lessons_lib.teaching.exercises.question import Question
 
 
 def _chain(size: Size, seed: int) -> Inputs:
@@ -41,29 +41,7 @@ def last_state_solution(x: Any, w: Any, n: int) -> Any:
     return x
 
 
-def _last_state_wrong_list(x: Any, w: Any, n: int) -> Any:
-    states = [x]
-    for _ in range(n):
-        states.append(tf.tanh(states[-1] @ w))
-    return states[-1]
-
-
-def _last_state_wrong_numpy(x: Any, w: Any, n: int) -> Any:
-    import numpy as np
-
-    states = [x.numpy()]
-    for _ in range(n):
-        states.append(np.tanh(states[-1] @ w.numpy()))
-    return tf.constant(states[-1])
-
-
-def _last_state_wrong_count(x: Any, w: Any, n: int) -> Any:
-    for _ in range(n - 1):
-        x = tf.tanh(x @ w)
-    return x
-
-
-q1 = Exercise(
+_q1 = Exercise(
     key="loops.q1",
     title="Keep only the last state",
     prompt="""
@@ -75,8 +53,8 @@ q1 = Exercise(
     inputs=_chain,
     shown={"rows": 1024, "width": 256, "n": 20},
     graded=({"rows": 1024, "width": 320, "n": 25}, {"rows": 1536, "width": 256, "n": 40}),
-    promises=(
-        Promise(
+    limits=(
+        Limit(
             Quantity.PEAK,
             lambda size: 7 * _s(size) // 2,
             floor=_s,
@@ -86,11 +64,6 @@ q1 = Exercise(
     hints=(
         "A tensor is freed when its last name goes. Which names does your loop hold?",
         "Let one name, x, stand for the state: `x = tf.tanh(x @ w)` frees the old one.",
-    ),
-    wrong=(
-        WrongAnswer("keeps every state in a list", _last_state_wrong_list, Status.OVER_BUDGET),
-        WrongAnswer("keeps every state in NumPy", _last_state_wrong_numpy, Status.OVER_BUDGET),
-        WrongAnswer("one step too few", _last_state_wrong_count, Status.WRONG_VALUE),
     ),
 )
 
@@ -111,32 +84,7 @@ def state_means_solution(x: Any, w: Any, n: int) -> Any:
     return tf.stack(means)
 
 
-def _state_means_wrong_stack(x: Any, w: Any, n: int) -> Any:
-    states = []
-    for _ in range(n):
-        x = tf.tanh(x @ w)
-        states.append(x)
-    return tf.reduce_mean(tf.stack(states), axis=(1, 2))
-
-
-def _state_means_wrong_row(x: Any, w: Any, n: int) -> Any:
-    # Aligned rows share the whole state's buffer.
-    rows = []
-    for _ in range(n):
-        x = tf.tanh(x @ w)
-        rows.append((tf.reduce_mean(x), x[0]))
-    return tf.stack([mean for mean, _ in rows])
-
-
-def _state_means_wrong_square(x: Any, w: Any, n: int) -> Any:
-    means = []
-    for _ in range(n):
-        x = tf.tanh(x @ w)
-        means.append(tf.reduce_mean(x * x))
-    return tf.stack(means)
-
-
-q2 = Exercise(
+_q2 = Exercise(
     key="loops.q2",
     title="Keep a figure of each step, not the step",
     prompt="""
@@ -148,8 +96,8 @@ q2 = Exercise(
     inputs=_chain,
     shown={"rows": 1024, "width": 256, "n": 20},
     graded=({"rows": 1024, "width": 320, "n": 25}, {"rows": 1536, "width": 256, "n": 40}),
-    promises=(
-        Promise(
+    limits=(
+        Limit(
             Quantity.PEAK,
             lambda size: 9 * _s(size) // 2,
             floor=_s,
@@ -159,11 +107,6 @@ q2 = Exercise(
     hints=(
         "Reduce each state as soon as you have it; what is appended is then four bytes.",
         "`means.append(tf.reduce_mean(x))` in the loop, `tf.stack(means)` after it.",
-    ),
-    wrong=(
-        WrongAnswer("stacks all states", _state_means_wrong_stack, Status.OVER_BUDGET),
-        WrongAnswer("keeps one row of each state", _state_means_wrong_row, Status.OVER_BUDGET),
-        WrongAnswer("means of squares", _state_means_wrong_square, Status.WRONG_VALUE),
     ),
 )
 
@@ -185,26 +128,7 @@ def last_step_gradient_solution(x: Any, w: Any, n: int) -> Any:
     return tape.gradient(total, w)
 
 
-def _last_step_gradient_wrong_stop(x: Any, w: Any, n: int) -> Any:
-    # The right value, but the tape's entry for tanh still holds each step's output.
-    with tf.GradientTape() as tape:
-        tape.watch(w)
-        for _ in range(n):
-            x = tf.tanh(tf.stop_gradient(x) @ w)
-        total = tf.reduce_sum(x)
-    return tape.gradient(total, w)
-
-
-def _last_step_gradient_wrong_all(x: Any, w: Any, n: int) -> Any:
-    with tf.GradientTape() as tape:
-        tape.watch(w)
-        for _ in range(n):
-            x = tf.tanh(x @ w)
-        total = tf.reduce_sum(x)
-    return tape.gradient(total, w)
-
-
-q3 = Exercise(
+_q3 = Exercise(
     key="loops.q3",
     title="Truncate the backward pass, and its memory",
     prompt="""
@@ -217,8 +141,8 @@ q3 = Exercise(
     inputs=_chain,
     shown={"rows": 1024, "width": 256, "n": 20},
     graded=({"rows": 1024, "width": 320, "n": 25}, {"rows": 1536, "width": 256, "n": 40}),
-    promises=(
-        Promise(
+    limits=(
+        Limit(
             Quantity.PEAK,
             lambda size: 8 * _s(size) + 4 * floats(size["width"], size["width"]),
             floor=lambda size: _s(size) + floats(size["width"], size["width"]),
@@ -229,12 +153,6 @@ q3 = Exercise(
         "`stop_gradient` changes the value of the gradient, but the tape still records the tanh, "
         "whose entry holds its own output. What isn't recorded at all costs nothing.",
         "Run the first n - 1 steps before the `with tf.GradientTape()`.",
-    ),
-    wrong=(
-        WrongAnswer(
-            "stop_gradient in a recorded loop", _last_step_gradient_wrong_stop, Status.OVER_BUDGET
-        ),
-        WrongAnswer("differentiates all steps", _last_step_gradient_wrong_all, Status.WRONG_VALUE),
     ),
 )
 
@@ -255,50 +173,30 @@ def history_solution(x: Any, w: Any, n: int) -> Any:
     return states.stack()
 
 
-def _history_wrong_concat(x: Any, w: Any, n: int) -> Any:
-    states = tf.zeros([0, *x.shape])
-    for _ in range(n):
-        x = tf.tanh(x @ w)
-        states = tf.concat([states, x[tf.newaxis]], axis=0)
-    return states
-
-
-def _history_wrong_first(x: Any, w: Any, n: int) -> Any:
-    states = []
-    for _ in range(n):
-        states.append(x)
-        x = tf.tanh(x @ w)
-    return tf.stack(states)
-
-
-q4 = Exercise(
+_q4 = Exercise(
     key="loops.q4",
     title="Collect states without copying them again and again",
     prompt="""
     Write `history(x, w, n)`: return all n states as one tensor of shape `(n, rows, width)`. Every
-    byte that is allocated on the way counts here, not only those alive at the peak: growing a
-    tensor by `concat` allocates 1 + 2 + … + n states.
+    byte that is allocated on the way counts here, NumPy's too, and not only those alive at the
+    peak: growing a tensor by `concat` allocates 1 + 2 + … + n states.
     """,
     starter=history_starter,
     solution_code=history_solution,
     inputs=_chain,
     shown={"rows": 512, "width": 256, "n": 20},
     graded=({"rows": 512, "width": 320, "n": 25}, {"rows": 768, "width": 256, "n": 32}),
-    promises=(
-        Promise(
+    limits=(
+        Limit(
             Quantity.ALLOCATED,
-            lambda size: (4 * size["n"] + 4) * _s(size),
+            lambda size: (7 * size["n"] + 4) * _s(size),
             floor=lambda size: size["n"] * _s(size),
-            why="four states for each step: linear in n",
+            why="seven states for each step: linear in n",
         ),
     ),
     hints=(
         "Each `concat` makes a new tensor and copies all that was there. Copy once, at the end.",
         "Append to a list or write to a `tf.TensorArray`; `stack` it after the loop.",
-    ),
-    wrong=(
-        WrongAnswer("grows a tensor by concat", _history_wrong_concat, Status.OVER_BUDGET),
-        WrongAnswer("starts one state too early", _history_wrong_first, Status.WRONG_VALUE),
     ),
 )
 
@@ -338,38 +236,7 @@ def chain_gradient_solution(x: Any, w: Any, n: int) -> Any:
     return total
 
 
-def _chain_gradient_wrong_plain(x: Any, w: Any, n: int) -> Any:
-    with tf.GradientTape() as tape:
-        tape.watch(w)
-        for _ in range(n):
-            x = tf.tanh(x @ w)
-        total = tf.reduce_sum(x)
-    return tape.gradient(total, w)
-
-
-def _chain_gradient_wrong_one_block(x: Any, w: Any, n: int) -> Any:
-    @tf.recompute_grad
-    def whole(x: Any, w: Any) -> Any:
-        for _ in range(n):
-            x = tf.tanh(x @ w)
-        return x
-
-    with tf.GradientTape() as tape:
-        tape.watch(w)
-        total = tf.reduce_sum(whole(x, w))
-    return tape.gradient(total, w)
-
-
-def _chain_gradient_wrong_stop(x: Any, w: Any, n: int) -> Any:
-    for _ in range(n - 1):
-        x = tf.tanh(x @ w)
-    with tf.GradientTape() as tape:
-        tape.watch(w)
-        total = tf.reduce_sum(tf.tanh(x @ w))
-    return tape.gradient(total, w)
-
-
-q5 = Exercise(
+_q5 = Exercise(
     key="loops.q5",
     title="Pay for the gradient with time instead of bytes (hard)",
     prompt="""
@@ -384,8 +251,8 @@ q5 = Exercise(
     inputs=_chain,
     shown={"rows": 512, "width": 128, "n": 36},
     graded=({"rows": 512, "width": 160, "n": 49}, {"rows": 768, "width": 128, "n": 64}),
-    promises=(
-        Promise(
+    limits=(
+        Limit(
             Quantity.PEAK,
             lambda size: (
                 (3 * math.isqrt(size["n"]) + 4) * _s(size)
@@ -403,13 +270,17 @@ q5 = Exercise(
         "k = √n. A captured watched tensor gives a silent None with `tf.recompute_grad`: pass w as "
         "an argument.",
     ),
-    wrong=(
-        WrongAnswer("one tape around the loop", _chain_gradient_wrong_plain, Status.OVER_BUDGET),
-        WrongAnswer(
-            "the whole loop as one block", _chain_gradient_wrong_one_block, Status.OVER_BUDGET
-        ),
-        WrongAnswer("only the last step", _chain_gradient_wrong_stop, Status.WRONG_VALUE),
-    ),
 )
 
-EXERCISES = (q1, q2, q3, q4, q5)
+q1 = Question(_q1)
+q2 = Question(_q2)
+q3 = Question(_q3)
+q4 = Question(_q4)
+q5 = Question(_q5)
+EXERCISES: Final = (
+    q1,
+    q2,
+    q3,
+    q4,
+    q5,
+)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any
+from typing import Any, Final
 
 import lessons_lib as ll
 from lessons_lib.common.runtime import tf
-from lessons_lib.teaching.exercises.exercise import Exercise, Inputs, WrongAnswer
+from lessons_lib.teaching.exercises.exercise import Exercise, Inputs
 from lessons_lib.teaching.exercises.inputs import floats, integers, normal
-from lessons_lib.teaching.exercises.limits import Promise, Quantity, Size
-from lessons_lib.teaching.exercises.result import Status
+from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
+from lessons_lib.teaching.exercises.question import Question
 
 # --- q1 -------------------------------------------------------------------------------------
 
@@ -36,27 +36,7 @@ def micro_gradient_solution(x: Any, w: Any, m: int) -> Any:
     return total
 
 
-def _micro_gradient_wrong_whole(x: Any, w: Any, m: int) -> Any:
-    with tf.GradientTape() as tape:
-        tape.watch(w)
-        loss = tf.reduce_mean(tf.square(tf.tanh(x @ w)))
-    return tape.gradient(loss, w)
-
-
-def _micro_gradient_wrong_one_tape(x: Any, w: Any, m: int) -> Any:
-    # Micro-batches under one tape keep all their activations until its gradient.
-    with tf.GradientTape() as tape:
-        tape.watch(w)
-        losses = [tf.reduce_mean(tf.square(tf.tanh(part @ w))) for part in tf.split(x, m)]
-        loss = tf.add_n(losses) / m
-    return tape.gradient(loss, w)
-
-
-def _micro_gradient_wrong_sum(x: Any, w: Any, m: int) -> Any:
-    return m * micro_gradient_solution(x, w, m)
-
-
-q1 = Exercise(
+_q1 = Exercise(
     key="state.q1",
     title="The same gradient from micro-batches",
     prompt="""
@@ -78,26 +58,21 @@ q1 = Exercise(
         {"rows": 4096, "width": 160, "m": 8},
         {"rows": 8192, "width": 128, "m": 16},
     ),
-    promises=(
-        Promise(
+    limits=(
+        Limit(
             Quantity.PEAK,
             lambda size: (
-                6 * floats(size["rows"] // size["m"], size["width"])
+                8 * floats(size["rows"] // size["m"], size["width"])
                 + 4 * floats(size["width"], size["width"])
             ),
             floor=lambda size: floats(size["width"], size["width"]),
-            why="six activations of one micro-batch and four weights",
+            why="eight activations of one micro-batch and four weights",
         ),
     ),
     hints=(
         "Each micro-batch needs a tape of its own, and its gradient must be taken before the next.",
         "The mean over the batch is the mean of the micro-batches' means: divide each loss by m "
         "and add the gradients up.",
-    ),
-    wrong=(
-        WrongAnswer("the whole batch at once", _micro_gradient_wrong_whole, Status.OVER_BUDGET),
-        WrongAnswer("one tape for all", _micro_gradient_wrong_one_tape, Status.OVER_BUDGET),
-        WrongAnswer("the sum, not the mean", _micro_gradient_wrong_sum, Status.WRONG_VALUE),
     ),
 )
 
@@ -118,30 +93,7 @@ def embedding_gradient_solution(table: Any, ids: Any) -> Any:
     return tape.gradient(loss, table)
 
 
-def _embedding_gradient_wrong_scaled(table: Any, ids: Any) -> Any:
-    with tf.GradientTape() as tape:
-        tape.watch(table)
-        loss = tf.reduce_sum(tf.square(tf.gather(table * 1.0, ids)))
-    return tape.gradient(loss, table)
-
-
-def _embedding_gradient_wrong_dense(table: Any, ids: Any) -> Any:
-    return tf.convert_to_tensor(embedding_gradient_solution(table, ids))
-
-
-def _embedding_gradient_wrong_one_hot(table: Any, ids: Any) -> Any:
-    with tf.GradientTape() as tape:
-        tape.watch(table)
-        loss = tf.reduce_sum(tf.square(tf.one_hot(ids, table.shape[0]) @ table))
-    return tape.gradient(loss, table)
-
-
-def _embedding_gradient_wrong_half(table: Any, ids: Any) -> Any:
-    gradient = embedding_gradient_solution(table, ids)
-    return tf.IndexedSlices(0.5 * gradient.values, gradient.indices, gradient.dense_shape)
-
-
-q2 = Exercise(
+_q2 = Exercise(
     key="state.q2",
     title="A gradient as small as the rows it touches",
     prompt="""
@@ -162,8 +114,8 @@ q2 = Exercise(
         {"rows": 16384, "width": 64, "count": 256},
         {"rows": 8192, "width": 160, "count": 300},
     ),
-    promises=(
-        Promise(
+    limits=(
+        Limit(
             Quantity.PEAK,
             lambda size: floats(size["rows"], size["width"]) // 4,
             why="a quarter of the table",
@@ -172,12 +124,6 @@ q2 = Exercise(
     hints=(
         "The gradient of `tf.gather` of the table itself is sparse. What makes it dense?",
         "Gather from `table`, not from something computed from it, and return what the tape gives.",
-    ),
-    wrong=(
-        WrongAnswer("gathers table * 1", _embedding_gradient_wrong_scaled, Status.OVER_BUDGET),
-        WrongAnswer("makes it dense", _embedding_gradient_wrong_dense, Status.OVER_BUDGET),
-        WrongAnswer("multiplies by one-hot", _embedding_gradient_wrong_one_hot, Status.OVER_BUDGET),
-        WrongAnswer("half of it", _embedding_gradient_wrong_half, Status.WRONG_VALUE),
     ),
 )
 
@@ -212,31 +158,7 @@ def gelu_gradient_solution(x: Any, n: int) -> Any:
     return tape.gradient(total, x)
 
 
-def _gelu_gradient_wrong_plain(x: Any, n: int) -> Any:
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        y = x
-        for _ in range(n):
-            y = tf.nn.gelu(y)
-        total = tf.reduce_sum(y)
-    return tape.gradient(total, x)
-
-
-def _gelu_gradient_wrong_persistent(x: Any, n: int) -> Any:
-    with tf.GradientTape(persistent=True) as tape:
-        tape.watch(x)
-        y = x
-        for _ in range(n):
-            y = tf.nn.gelu(y)
-        total = tf.reduce_sum(y)
-        return tape.gradient(total, x)
-
-
-def _gelu_gradient_wrong_relu(x: Any, n: int) -> Any:
-    return tf.cast(x > 0, tf.float32)
-
-
-q3 = Exercise(
+_q3 = Exercise(
     key="state.q3",
     title="An activation that keeps one tensor instead of five",
     prompt="""
@@ -249,8 +171,8 @@ q3 = Exercise(
     inputs=lambda size, seed: Inputs((normal(seed, size["rows"], size["width"]) + 1.0, size["n"])),
     shown={"rows": 512, "width": 128, "n": 16},
     graded=({"rows": 512, "width": 160, "n": 16}, {"rows": 768, "width": 128, "n": 20}),
-    promises=(
-        Promise(
+    limits=(
+        Limit(
             Quantity.PEAK,
             lambda size: (size["n"] + 14) * floats(size["rows"], size["width"]),
             floor=lambda size: floats(size["rows"], size["width"]),
@@ -261,11 +183,6 @@ q3 = Exercise(
         "`@tf.custom_gradient` lets a function give its value and its own gradient function.",
         "In the gradient function, use a tape around one `tf.nn.gelu(x)`. Compute the value from "
         "`tf.stop_gradient(x)`, or the outer tape records the inside of gelu all the same.",
-    ),
-    wrong=(
-        WrongAnswer("plain gelu", _gelu_gradient_wrong_plain, Status.OVER_BUDGET),
-        WrongAnswer("a persistent tape", _gelu_gradient_wrong_persistent, Status.OVER_BUDGET),
-        WrongAnswer("the gradient of relu", _gelu_gradient_wrong_relu, Status.WRONG_VALUE),
     ),
     tolerance=1e-3,
 )
@@ -288,49 +205,23 @@ def largest_batch_solution(step: Any, budget: int) -> Any:
     return (budget - fixed) // each
 
 
-def _largest_batch_wrong_tries(step: Any, budget: int) -> Any:
-    def peak(size: int) -> int:
-        return ll.measure(lambda: step(size), repeats=1).peak_bytes
+def _training_step(size: Size, seed: int) -> Inputs:
+    """Give a step whose peak is ``fixed + batch · each``."""
+    chance = random.Random(seed)
+    width, row = size["width"], floats(size["width"])
+    fixed, layers = size["fixed"] + chance.randrange(200), chance.randrange(3, 6)
+    # Half a row more, so that the shapes' own few bytes don't decide.
+    budget = size["rows"] * row + row // 2
 
-    size = 8
-    while peak(size) <= budget:
-        size += 8
-    while peak(size) > budget:
-        size -= 1
-    return size
-
-
-def _largest_batch_wrong_fixed(step: Any, budget: int) -> Any:
-    return budget * 8 // ll.measure(lambda: step(8), repeats=1).peak_bytes
-
-
-class _Step:
-    """A step whose peak is ``fixed + size · each``."""
-
-    def __init__(self, size: Size, seed: int) -> None:
-        chance = random.Random(seed)
-        self.width, self.fixed = size["width"], size["fixed"] + chance.randrange(200)
-        self.layers = chance.randrange(3, 6)
-
-    def __call__(self, batch: int) -> None:
-        weights = tf.fill([self.fixed, self.width], 1.0)
-        activations = [tf.fill([batch, self.width], float(i)) for i in range(self.layers)]
+    def step(batch: int) -> None:
+        weights = tf.fill([fixed, width], 1.0)
+        activations = [tf.fill([batch, width], float(i)) for i in range(layers)]
         del weights, activations
 
-    def largest(self, budget: int) -> int:
-        """Give the right answer."""
-        row = floats(self.width)
-        return (budget - self.fixed * row) // (self.layers * row)
+    return Inputs((step, budget), right=(budget - fixed * row) // (layers * row))
 
 
-def _training_step(size: Size, seed: int) -> Inputs:
-    step = _Step(size, seed)
-    # Half a row more, so that the shapes' own few bytes don't decide.
-    row = floats(size["width"])
-    return Inputs((step, size["rows"] * row + row // 2))
-
-
-q4 = Exercise(
+_q4 = Exercise(
     key="state.q4",
     title="The largest batch that fits, without trying it (hard)",
     prompt="""
@@ -347,8 +238,8 @@ q4 = Exercise(
         {"rows": 1500, "width": 512, "fixed": 300},
         {"rows": 900, "width": 1024, "fixed": 200},
     ),
-    promises=(
-        Promise(
+    limits=(
+        Limit(
             Quantity.PEAK,
             lambda size: size["rows"] * floats(size["width"]) + floats(size["width"]) // 2,
             why="the budget that is given to your function",
@@ -359,12 +250,17 @@ q4 = Exercise(
         "`ll.measure(lambda: step(8), repeats=1).peak_bytes`, the same for 16, and a straight "
         "line through both.",
     ),
-    wrong=(
-        WrongAnswer("tries until it is too much", _largest_batch_wrong_tries, Status.OVER_BUDGET),
-        WrongAnswer("forgets the fixed part", _largest_batch_wrong_fixed, Status.WRONG_VALUE),
-    ),
-    expected=lambda inputs: inputs.arguments[0].largest(inputs.arguments[1]),
+    tolerance=0.0,
     seconds=60.0,
 )
 
-EXERCISES = (q1, q2, q3, q4)
+q1 = Question(_q1)
+q2 = Question(_q2)
+q3 = Question(_q3)
+q4 = Question(_q4)
+EXERCISES: Final = (
+    q1,
+    q2,
+    q3,
+    q4,
+)

@@ -7,27 +7,18 @@ the float32 tensor in play.
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, Final
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.teaching.exercises.exercise import Answer, Exercise, Inputs, WrongAnswer
+from lessons_lib.teaching.exercises.exercise import Exercise, Inputs, Way
 from lessons_lib.teaching.exercises.inputs import floats, normal
-from lessons_lib.teaching.exercises.limits import Promise, Quantity, Size
-from lessons_lib.teaching.exercises.result import Status
+from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
+from lessons_lib.teaching.exercises.question import Question
+from lessons_lib.teaching.exercises.requirements import in_graph, is_function, loop_in_graph
 
 
 def _s(size: Size) -> int:
     return floats(size["rows"], size["width"])
-
-
-def _means(answer: Answer, inputs: Inputs) -> Any:
-    """Call an answer many times; keep only the mean of each result."""
-    means = []
-    for make in inputs.calls:
-        value = answer(*make())
-        means.append(None if value is None else float(tf.reduce_mean(value)))
-        del value
-    return means
 
 
 # --- q1 -------------------------------------------------------------------------------------
@@ -44,27 +35,6 @@ def wave_solution(x: Any, factor: Any) -> Any:
     return tf.sin(factor * x) + 1.0
 
 
-@tf.function
-def _wave_wrong_number(x: Any, factor: Any) -> Any:
-    return tf.sin(factor * x) + 1.0
-
-
-@tf.function(reduce_retracing=True)
-def _wave_wrong_relaxed(x: Any, factor: Any) -> Any:
-    return tf.sin(factor * x) + 1.0
-
-
-def _wave_wrong_eager(x: Any, factor: Any) -> Any:
-    x = factor * x
-    x = tf.sin(x)
-    return x + 1.0
-
-
-@tf.function(input_signature=[tf.TensorSpec([None, None]), tf.TensorSpec([])])
-def _wave_wrong_order(x: Any, factor: Any) -> Any:
-    return tf.sin(factor * (x + 1.0))
-
-
 def _one_tensor_many_numbers(size: Size, seed: int) -> Inputs:
     x = normal(seed, size["rows"], size["width"], scale=0.5) + 0.7
     chance = random.Random(seed)
@@ -76,37 +46,31 @@ def _one_tensor_many_numbers(size: Size, seed: int) -> Inputs:
     return Inputs((x, 1.5), calls)
 
 
-q1 = Exercise(
+_q1 = Exercise(
     key="tracing.q1",
     title="One trace for all numbers",
     prompt="""
     Write `wave(x, factor)`: sin(factor · x) + 1. It is called many times, with a Python number
-    that is another one each time. It must run as a graph (its buffers show whether it does), and
-    be traced once.
+    that is another one each time. It must run as a graph, and be traced once.
     """,
     starter=wave_starter,
     solution_code=wave_solution,
     inputs=_one_tensor_many_numbers,
-    run=_means,
+    way=Way.EACH,
+    requires=(in_graph("Sin"),),
     shown={"rows": 512, "width": 512, "calls": 10},
     graded=(
         {"rows": 768, "width": 512, "calls": 12},
         {"rows": 512, "width": 1024, "calls": 20},
     ),
-    promises=(
-        Promise(Quantity.TRACES, lambda size: 1, why="one for all calls"),
-        Promise(Quantity.PEAK, lambda size: 3 * _s(size) // 2, floor=_s, why="one and a half of x"),
+    limits=(
+        Limit(Quantity.TRACES, lambda size: 1, why="one for all calls"),
+        Limit(Quantity.PEAK, lambda size: 3 * _s(size) // 2, floor=_s, why="one and a half of x"),
     ),
     hints=(
         "A Python number is part of the key of a trace by its value; a tensor is not.",
         "Let the number become a tensor before it reaches the `tf.function`: convert it in a "
         "function around it, or give the `tf.function` an `input_signature`.",
-    ),
-    wrong=(
-        WrongAnswer("a trace for each number", _wave_wrong_number, Status.OVER_BUDGET),
-        WrongAnswer("reduce_retracing alone", _wave_wrong_relaxed, Status.OVER_BUDGET),
-        WrongAnswer("no graph at all", _wave_wrong_eager, Status.OVER_BUDGET),
-        WrongAnswer("adds before the sine", _wave_wrong_order, Status.WRONG_VALUE),
     ),
     tolerance=1e-3,
 )
@@ -125,20 +89,6 @@ def energy_solution(batch: Any) -> Any:
     return tf.reduce_sum(tf.tanh(2.0 * batch))
 
 
-@tf.function
-def _energy_wrong_shapes(batch: Any) -> Any:
-    return tf.reduce_sum(tf.tanh(2.0 * batch))
-
-
-def _energy_wrong_eager(batch: Any) -> Any:
-    return tf.reduce_sum(tf.tanh(2.0 * batch))
-
-
-@tf.function(reduce_retracing=True)
-def _energy_wrong_mean(batch: Any) -> Any:
-    return tf.reduce_mean(tf.tanh(2.0 * batch))
-
-
 def _many_shapes(size: Size, seed: int) -> Inputs:
     first = size["rows"] - size["calls"] - random.Random(seed).randrange(100)
 
@@ -148,12 +98,7 @@ def _many_shapes(size: Size, seed: int) -> Inputs:
     return Inputs(call(0)(), tuple(call(number) for number in range(size["calls"])))
 
 
-def _numbers(answer: Answer, inputs: Inputs) -> Any:
-    values = [answer(*make()) for make in inputs.calls]
-    return None if all(value is None for value in values) else [float(value) for value in values]
-
-
-q2 = Exercise(
+_q2 = Exercise(
     key="tracing.q2",
     title="Two traces for all shapes",
     prompt="""
@@ -163,15 +108,16 @@ q2 = Exercise(
     starter=energy_starter,
     solution_code=energy_solution,
     inputs=_many_shapes,
-    run=_numbers,
+    way=Way.EACH,
+    requires=(in_graph("Tanh"),),
     shown={"rows": 600, "width": 512, "calls": 10},
     graded=(
         {"rows": 800, "width": 512, "calls": 12},
         {"rows": 640, "width": 1024, "calls": 16},
     ),
-    promises=(
-        Promise(Quantity.TRACES, lambda size: 2, why="one exact, one relaxed"),
-        Promise(
+    limits=(
+        Limit(Quantity.TRACES, lambda size: 2, why="one exact, one relaxed"),
+        Limit(
             Quantity.PEAK,
             # The batch itself is made in the call: it counts too.
             lambda size: 9 * _s(size) // 2,
@@ -183,10 +129,6 @@ q2 = Exercise(
         "The shape of a tensor is part of the key, unless the function says that a side may vary.",
         "`@tf.function(reduce_retracing=True)`, or an `input_signature` with "
         "`tf.TensorSpec([None, None])`.",
-    ),
-    wrong=(
-        WrongAnswer("a trace for each shape", _energy_wrong_shapes, Status.OVER_BUDGET),
-        WrongAnswer("the mean", _energy_wrong_mean, Status.WRONG_VALUE),
     ),
     tolerance=1e-3,
 )
@@ -210,39 +152,13 @@ def make_lookup_solution(table: Any) -> Any:
     return lookup
 
 
-def _make_lookup_wrong_baked(table: Any) -> Any:
-    return tf.function(lambda x: x @ table)
-
-
-def _make_lookup_wrong_inside(table: Any) -> Any:
-    @tf.function
-    def lookup(x: Any) -> Any:
-        return x @ tf.constant(table)
-
-    return lookup
-
-
-def _make_lookup_wrong_transposed(table: Any) -> Any:
-    weights = tf.transpose(tf.constant(table))
-    return tf.function(lambda x: x @ weights)
-
-
 def _table(size: Size, seed: int) -> Inputs:
     table = normal(seed, size["width"], size["width"]).numpy()
     x = normal(seed + 1, size["rows"], size["width"])
     return Inputs((table,), (lambda: (x,),))
 
 
-def _made(answer: Answer, inputs: Inputs) -> Any:
-    function = answer(*inputs.arguments)
-    if function is None:
-        return None
-    if not hasattr(function, "get_concrete_function"):
-        raise TypeError(f"return a tf.function, not a {type(function).__name__}")
-    return [function(*make()) for make in inputs.calls]
-
-
-q3 = Exercise(
+_q3 = Exercise(
     key="tracing.q3",
     title="Keep a table out of the graph",
     prompt="""
@@ -252,11 +168,12 @@ q3 = Exercise(
     starter=make_lookup_starter,
     solution_code=make_lookup_solution,
     inputs=_table,
-    run=_made,
+    way=Way.STEP,
+    requires=(is_function,),
     shown={"rows": 16, "width": 512},
     graded=({"rows": 16, "width": 512}, {"rows": 24, "width": 768}),
-    promises=(
-        Promise(
+    limits=(
+        Limit(
             Quantity.GRAPH,
             lambda size: floats(size["width"], size["width"]) // 16,
             why="a sixteenth of the table",
@@ -267,11 +184,6 @@ q3 = Exercise(
         "of a tensor?",
         "Make `weights = tf.constant(table)` before the function is traced, outside of it; inside, "
         "use `weights`. It is captured.",
-    ),
-    wrong=(
-        WrongAnswer("the array itself inside", _make_lookup_wrong_baked, Status.OVER_BUDGET),
-        WrongAnswer("tf.constant inside", _make_lookup_wrong_inside, Status.OVER_BUDGET),
-        WrongAnswer("transposed", _make_lookup_wrong_transposed, Status.WRONG_VALUE),
     ),
 )
 
@@ -291,27 +203,7 @@ def decay_solution(x: Any, n: int) -> Any:
     return x
 
 
-@tf.function
-def _decay_wrong_unrolled(x: Any, n: int) -> Any:
-    for _ in range(n):
-        x = 0.9 * tf.tanh(x) + 0.01
-    return x
-
-
-def _decay_wrong_eager(x: Any, n: int) -> Any:
-    for _ in range(n):
-        x = 0.9 * tf.tanh(x) + 0.01
-    return x
-
-
-@tf.function
-def _decay_wrong_once(x: Any, n: int) -> Any:
-    if n > 0:
-        x = 0.9 * tf.tanh(x) + 0.01
-    return x
-
-
-q4 = Exercise(
+_q4 = Exercise(
     key="tracing.q4",
     title="A loop that stays a loop",
     prompt="""
@@ -323,11 +215,12 @@ q4 = Exercise(
     inputs=lambda size, seed: Inputs(
         (normal(seed, size["rows"] + seed % 50, size["width"]), size["n"])
     ),
+    requires=(loop_in_graph,),
     shown={"rows": 256, "width": 512, "n": 100},
     graded=({"rows": 512, "width": 512, "n": 160}, {"rows": 400, "width": 512, "n": 240}),
-    promises=(
-        Promise(Quantity.OPS, lambda size: size["n"] // 3, why="one for every three steps"),
-        Promise(
+    limits=(
+        Limit(Quantity.OPS, lambda size: size["n"] // 3, why="one for every three steps"),
+        Limit(
             Quantity.PEAK,
             lambda size: 3 * floats(size["rows"] + 50, size["width"]) // 2,
             floor=_s,
@@ -338,11 +231,15 @@ q4 = Exercise(
         "Python's `range` runs while the function is traced, and so puts n bodies into the graph.",
         "`for _ in tf.range(n)` in a `tf.function` becomes one `While` operation.",
     ),
-    wrong=(
-        WrongAnswer("unrolls the loop", _decay_wrong_unrolled, Status.OVER_BUDGET),
-        WrongAnswer("no graph at all", _decay_wrong_eager, Status.OVER_BUDGET),
-        WrongAnswer("one step only", _decay_wrong_once, Status.WRONG_VALUE),
-    ),
 )
 
-EXERCISES = (q1, q2, q3, q4)
+q1 = Question(_q1)
+q2 = Question(_q2)
+q3 = Question(_q3)
+q4 = Question(_q4)
+EXERCISES: Final = (
+    q1,
+    q2,
+    q3,
+    q4,
+)

@@ -1,0 +1,45 @@
+"""What an answer prints while it is checked: shown once, and cut where it has no end."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+#: Some screens; a notebook with far more cannot be scrolled, and its page may freeze.
+_MOST_CHARACTERS: Final = 10_000
+
+
+class _Limited(io.TextIOBase):
+    """Passes text on to where it was going, up to a limit."""
+
+    def __init__(self, target: object, most: int) -> None:
+        self._target = target
+        self._left = most
+        self.cut = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if self._left > 0:
+            self._target.write(text[: self._left])  # type: ignore[attr-defined]
+        self.cut = self.cut or len(text) > self._left
+        self._left -= min(self._left, len(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._target.flush()  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def limited_output(*, shown: bool, most: int = _MOST_CHARACTERS) -> Iterator[None]:
+    """Let a block print up to `most` characters, or nothing; say so where it was cut."""
+    target = sys.stdout
+    limited = _Limited(target, most if shown else 0)
+    with contextlib.redirect_stdout(limited):
+        yield
+    if shown and limited.cut:
+        target.write(f"\n… cut here: your answer printed more than {most:,} characters.\n")
