@@ -256,7 +256,7 @@ def _patterns() -> None:
 
 
 def _definition() -> None:
-    name = _squared().get_concrete_function(tf.constant(1.0)).function_def.signature.name
+    name = _squared().get_concrete_function(tf.constant(1.0)).name.decode()
     assert "Mul" in {node.op for node in internals.function_definition(name).node_def}
     assert internals.function_definition("no_such_function") is None
 

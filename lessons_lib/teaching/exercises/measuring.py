@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
+
 from lessons_lib.common.internals import constant_op, pywrap_tfe
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line
@@ -135,7 +136,7 @@ class Meter:
                 tf.convert_to_tensor(_NO_NUMBERS)
                 gc.collect()
                 self._note(self._level(), always=True)
-                self._heap_peak = self._tracer.peak()
+                self._heap_peak = self._tracer.peak() - self._foreign
         else:
             self._stack.__exit__(kind, error, trace)
 

@@ -148,6 +148,8 @@ class Watchdog:
     def _watch(self) -> None:
         deadline = time.monotonic() + self.seconds
         while not self._done.wait(_POLL_SECONDS):
+            if self.reason:  # refused
+                break
             if time.monotonic() > deadline:
                 self.by = Limited.TIME
                 self.reason = f"it ran longer than {self.seconds:g} s and was stopped"

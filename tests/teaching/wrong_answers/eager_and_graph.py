@@ -84,7 +84,7 @@ def collect_sum(make_row: Any, n: int) -> Any:
 WRONG = {
     "q1": (
         Wrong("gathers the rows", batches_gather, Status.OVER_BUDGET),
-        Wrong("splits a NumPy copy", batches_numpy, Status.OVER_BUDGET),
+        Wrong("splits a NumPy copy", batches_numpy, Status.WRONG_VALUE, "a NumPy array"),
         Wrong("takes every m-th row", batches_strided, Status.WRONG_VALUE),
     ),
     "q2": (

@@ -146,7 +146,12 @@ WRONG = {
         Wrong("builds in the loop", evaluate_all_inside, Status.OVER_BUDGET),
         Wrong("a session a round", evaluate_all_sessions, Status.OVER_BUDGET),
         Wrong("other numbers", evaluate_all_value, Status.WRONG_VALUE),
-        Wrong("no graph at all", lambda values: [2.0 * v + 1.0 for v in values], Status.REFUSED),
+        Wrong(
+            "no graph at all",
+            lambda values: [2.0 * v + 1.0 for v in values],
+            Status.NOT_AS_ASKED,
+            "Session",
+        ),
     ),
     "q4": (
         Wrong("a variable a call", make_average_step_variables, Status.OVER_BUDGET),

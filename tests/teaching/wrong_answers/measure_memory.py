@@ -90,7 +90,7 @@ WRONG = {
     ),
     "q4": (
         Wrong("stacks in float64, then casts", as_float32_late, Status.OVER_BUDGET),
-        Wrong("a float64 result", as_float32_dtype, Status.OVER_BUDGET),
+        Wrong("a float64 result", as_float32_dtype, Status.WRONG_VALUE, "dtype float64"),
         Wrong("rows in reverse", as_float32_order, Status.WRONG_VALUE),
     ),
 }
