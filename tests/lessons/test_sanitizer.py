@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import nbformat
@@ -57,23 +58,26 @@ SHOWN = {
 }
 
 
-def write_notebook(path: Path, source: str, output: nbformat.NotebookNode) -> None:
-    cell = v4.new_code_cell(source, execution_count=1, outputs=[output])
-    nbformat.write(v4.new_notebook(cells=[cell], metadata=METADATA), path)
+def code_cell(source: str, output: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    return v4.new_code_cell(source, execution_count=1, outputs=[output])
 
 
-def write_all(folder: Path) -> None:
-    for name, (now, committed, _) in PRINTED.items():
-        old = v4.new_output("stream", name="stdout", text=committed + "\n")
-        write_notebook(folder / f"{name}.ipynb", f"print({now!r})", old)
-    for name, (now, committed, _) in SHOWN.items():
-        data = {"text/plain": "<IPython.core.display.HTML object>", "text/html": committed}
-        old = v4.new_output("execute_result", data=data, execution_count=1)
-        write_notebook(folder / f"{name}.ipynb", show_html(now), old)
+def cells(names: Iterable[str]) -> Iterator[nbformat.NotebookNode]:
+    for name in names:
+        now, committed, _ = (PRINTED | SHOWN)[name]
+        if name in PRINTED:
+            old = v4.new_output("stream", name="stdout", text=committed + "\n")
+            yield code_cell(f"print({now!r})", old)
+        else:
+            data = {"text/plain": "<IPython.core.display.HTML object>", "text/html": committed}
+            yield code_cell(
+                show_html(now), v4.new_output("execute_result", data=data, execution_count=1)
+            )
 
 
-def outcomes(folder: Path, *options: str) -> dict[str, bool]:
-    """Run nbval over a folder's notebooks; say for each whether it passed."""
+def outcomes(folder: Path, written: Iterable[nbformat.NotebookNode], *options: str) -> list[bool]:
+    """Run nbval over a notebook of such cells; say for each cell whether it passed."""
+    nbformat.write(v4.new_notebook(cells=list(written), metadata=METADATA), folder / "lesson.ipynb")
     report = folder / "report.xml"
     command = [sys.executable, "-m", "pytest", str(folder), "-q", "-p", "no:cacheprovider"]
     command += ["--nbval", "--nbval-current-env", f"--junit-xml={report}", *options]
@@ -87,20 +91,20 @@ def outcomes(folder: Path, *options: str) -> dict[str, bool]:
         check=False,
     )
     assert report.exists(), done.stdout + done.stderr
-    passed = {}
-    for case in ET.parse(report).iter("testcase"):
-        name = case.get("classname", "").removesuffix(".ipynb")
-        passed[name] = case.find("failure") is None and case.find("error") is None
-    return passed
+    cases = ET.parse(report).iter("testcase")
+    return [case.find("failure") is None and case.find("error") is None for case in cases]
 
 
 @pytest.fixture(scope="module")
 def with_the_settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
-    folder = tmp_path_factory.mktemp("lessons")
-    write_all(folder)
-    return outcomes(folder)
+    names = [*PRINTED, *SHOWN]
+    # In a lesson that a learner runs, the first cell is the first of the history.
+    history = code_cell("print(len(In))", v4.new_output("stream", name="stdout", text="2\n"))
+    found = outcomes(tmp_path_factory.mktemp("lessons"), [history, *cells(names)])
+    return dict(zip(["history", *names], found, strict=True))
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("name", [*PRINTED, *SHOWN])
 def test_lesson_passes_only_when_nothing_but_noise_changed(
     name: str, with_the_settings: dict[str, bool]
@@ -109,17 +113,16 @@ def test_lesson_passes_only_when_nothing_but_noise_changed(
     assert with_the_settings[name] is passes
 
 
+@pytest.mark.child
+def test_nbval_alone_runs_cells_without_history(with_the_settings: dict[str, bool]) -> None:
+    assert not with_the_settings["history"]  # so tests/support/lesson_runs.py is needed
+
+
+@pytest.mark.child
 def test_without_the_sanitizer_noise_fails(tmp_path: Path) -> None:
-    write_all(tmp_path)
-    for path in tmp_path.glob("*.ipynb"):
-        if path.stem not in {"same", "noisy", "address", "pixels"}:
-            path.unlink()
-    assert outcomes(tmp_path, "-o", "addopts=") == {
-        "same": True,
-        "noisy": False,
-        "address": False,
-        "pixels": False,
-    }
+    names = ["same", "noisy", "address", "pixels"]
+    found = outcomes(tmp_path, cells(names), "-o", "addopts=")
+    assert found == [True, False, False, False]
 
 
 def sanitized(text: str) -> str:

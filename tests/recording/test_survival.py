@@ -637,13 +637,26 @@ def test_the_instruments_themselves_do_not_grow() -> None:
 # ---------------------------------------------------------------- other processes
 
 
+REPORT = """
+import lessons_lib as ll
+tf = ll.runtime.tf
+found = ll.preflight()
+with ll.record() as recording:
+    x = tf.fill([1000], 1.0)
+    y = tf.fill([1000, 1000], 1.0)
+print(found.exact, recording.exact, recording.allocated_bytes >= 4_004_000)
+print(" ".join(found.problems), "|", " ".join(recording.notes), flush=True)
+"""
+
+
 @POSIX
-def test_a_forked_child_is_told_what_to_do() -> None:
+@pytest.mark.child
+@pytest.mark.slow
+def test_a_forked_child_is_told_what_to_do_also_without_onednn() -> None:
     out = in_a_new_process(
-        """
+        REPORT
+        + textwrap.dedent("""
         import os
-        import lessons_lib as ll
-        tf = ll.runtime.tf
 
         def record():
             with ll.record():
@@ -662,46 +675,32 @@ def test_a_forked_child_is_told_what_to_do() -> None:
                     os._exit(0)
                 os.wait()
         print(outer.exact, outer.allocated_bytes >= 36)
-        """
-    )
-    assert out.split() == ["True"] * 4 + ["True", "True"]
 
-
-@POSIX
-def test_a_child_that_leaves_its_parents_block() -> None:
-    out = in_a_new_process(
-        """
-        import os
-        import lessons_lib as ll
-        tf = ll.runtime.tf
         child = False
         try:
             with ll.record() as recording:
-                x = tf.ones([9])
+                x = tf.fill([1000], 2.0)
                 child = os.fork() == 0
                 if not child:
                     os.wait()
         except RuntimeError as error:
             print("child:", "spawn" in str(error), flush=True)
             os._exit(0)
-        print("parent:", recording.exact, recording.kept_bytes >= 36)
-        """
+        print("parent:", recording.exact, recording.kept_bytes >= 4000)
+        """),
+        TF_ENABLE_ONEDNN_OPTS="0",
+        TF_CPU_ALLOCATOR_USE_BFC="1",
     )
-    assert out.splitlines() == ["child: True", "parent: True True"]
+    report, _, *told, outer, child, parent = out.splitlines()
+    assert report == "True True True"
+    assert told == ["True"] * 4
+    assert outer == "True True"
+    # A child that leaves its parent's block is told, too.
+    assert (child, parent) == ("child: True", "parent: True True")
 
 
-REPORT = """
-import lessons_lib as ll
-tf = ll.runtime.tf
-found = ll.preflight()
-with ll.record() as recording:
-    x = tf.fill([1000], 1.0)
-    y = tf.fill([1000, 1000], 1.0)
-print(found.exact, recording.exact, recording.allocated_bytes >= 4_004_000)
-print(" ".join(found.problems), "|", " ".join(recording.notes))
-"""
-
-
+@pytest.mark.child
+@pytest.mark.slow
 def test_tensorflow_was_imported_first() -> None:
     out = in_a_new_process("import tensorflow as tf; tf.ones([2])\n" + REPORT)
     exact, words = out.splitlines()
@@ -712,23 +711,24 @@ def test_tensorflow_was_imported_first() -> None:
     assert note == problem
 
 
+@pytest.mark.child
+@pytest.mark.slow
 def test_the_allocator_variable_is_preset_to_0() -> None:
     out = in_a_new_process(REPORT, TF_CPU_ALLOCATOR_USE_BFC="0")
     assert out.startswith("False False")
     assert "TF_CPU_ALLOCATOR_USE_BFC=0" in out
 
 
-def test_without_onednn_and_with_the_variable_preset_to_1() -> None:
-    out = in_a_new_process(REPORT, TF_ENABLE_ONEDNN_OPTS="0", TF_CPU_ALLOCATOR_USE_BFC="1")
-    assert out.startswith("True True True")
-
-
+@pytest.mark.child
+@pytest.mark.slow
 def test_without_onednn_and_without_the_variable() -> None:
     out = in_a_new_process(REPORT, TF_ENABLE_ONEDNN_OPTS="0", TF_CPU_ALLOCATOR_USE_BFC="0")
     assert out.startswith("False False False")
     assert "reports no allocations" in out
 
 
+@pytest.mark.child
+@pytest.mark.slow
 def test_ipython_in_a_terminal(tmp_path: Path) -> None:
     lines = (
         "import lessons_lib as ll",
@@ -756,6 +756,8 @@ def test_ipython_in_a_terminal(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.child
+@pytest.mark.slow
 def test_a_spawned_process() -> None:
     out = in_a_new_process(
         """
