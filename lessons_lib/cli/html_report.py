@@ -123,7 +123,7 @@ class ProgramReport:
             ("reached after", f"≈ {recording.peak_at:.3g} s of ≈ {recording.seconds:.3g} s"),
             ("kept at the end", format_bytes(recording.kept_bytes)),
             ("allocated in all", format_bytes(recording.allocated_bytes)),
-            ("buffers", f"{len(recording.buffers):,}"),
+            ("buffers", f"{recording.buffers.total:,}"),
             ("traces of tf.function", f"{traces:,}"),
             ("figures", "exact" if recording.exact else "not exact: see the end of the page"),
             ("versions", versions),

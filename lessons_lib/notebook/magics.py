@@ -49,7 +49,7 @@ def summary_line(recording: Recording) -> str:
     note = "" if recording.exact else " (not exact: see _mem.notes)"
     return (
         f"peak {format_bytes(recording.peak_bytes)}, kept {format_bytes(recording.kept_bytes)}, "
-        f"{counted(len(recording.buffers), 'buffer')}, ≈ {recording.seconds * 1e3:.3g} ms{note}"
+        f"{counted(recording.buffers.total, 'buffer')}, ≈ {recording.seconds * 1e3:.3g} ms{note}"
     )
 
 

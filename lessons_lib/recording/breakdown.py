@@ -144,10 +144,14 @@ def broken_down(
         return out
 
     counts = total(born, np.ones(len(store), np.int64))
+    allocated = total(born, store.nbytes)
+    if store.folded is not None:
+        np.add.at(counts, index, store.folded.buffers)
+        np.add.at(allocated, index, store.folded.nbytes)
     columns = zip(
         keys,
         counts,
-        total(born, store.nbytes),
+        allocated,
         total(peak, store.nbytes),
         total(born & (store.died < 0), store.nbytes),
         strict=True,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -179,6 +179,28 @@ class Buffer:
 
 
 @dataclass(frozen=True, eq=False)
+class Folded:
+    """Buffers of a long recording that are not kept one by one.
+
+    All of them were allocated and freed in the block, and none was alive at its peak.
+
+    Attributes
+    ----------
+    buffers, nbytes : int array, shape (sites,)
+        How many there were, and their requested bytes together, by site.
+    times : float array, shape (points,)
+        Seconds from the start of the block, not decreasing.
+    live : int array, shape (points,)
+        Growth of live bytes at these times, of all buffers; the highest growth is among them.
+    """
+
+    buffers: Ints
+    nbytes: Ints
+    times: Floats
+    live: Ints
+
+
+@dataclass(frozen=True, eq=False)
 class BufferStore(Sequence[Buffer]):
     """All buffers of a recording, in birth order.
 
@@ -194,6 +216,8 @@ class BufferStore(Sequence[Buffer]):
         Index of the event that allocated or freed the buffer; -1 when that was outside the block.
     times : float array, shape (events,)
         Seconds from the start of the block, not decreasing.
+    folded : Folded or None
+        What else there was, in a long recording.
     """
 
     sites: tuple[Site, ...]
@@ -203,6 +227,12 @@ class BufferStore(Sequence[Buffer]):
     born: Ints
     died: Ints
     times: Floats
+    folded: Folded | None = None
+
+    @property
+    def total(self) -> int:
+        """How many buffers there were, with those that are not kept one by one."""
+        return len(self) + (0 if self.folded is None else int(self.folded.buffers.sum()))
 
     def __len__(self) -> int:
         return len(self.nbytes)
@@ -210,10 +240,19 @@ class BufferStore(Sequence[Buffer]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BufferStore):
             return NotImplemented
-        columns = ("site", "nbytes", "reserved", "born", "died", "times")
-        return self.sites == other.sites and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in columns
+        mine, theirs = self._columns(), other._columns()
+        return (
+            self.sites == other.sites
+            and len(mine) == len(theirs)
+            and all(map(np.array_equal, mine, theirs))
         )
+
+    def _columns(self) -> list[npt.NDArray[Any]]:
+        columns: list[npt.NDArray[Any]] = [self.site, self.nbytes, self.reserved]
+        columns += [self.born, self.died, self.times]
+        if (folded := self.folded) is not None:
+            columns += [folded.buffers, folded.nbytes, folded.times, folded.live]
+        return columns
 
     def __hash__(self) -> int:
         return hash((self.sites, len(self.times), self.nbytes.tobytes()))

@@ -109,10 +109,16 @@ def by_category(store: BufferStore, peak_event: int | None) -> Breakdown:
         np.add.at(out, groups, weights)
         return out
 
+    counts = total(after[born], np.ones(len(born), np.int64))
+    allocated = total(after[born], store.nbytes[born])
+    if store.folded is not None:
+        of = np.array([_NUMBER[site.purpose.category] for site in store.sites], np.int64)
+        counts += total(of, store.folded.buffers)
+        allocated += total(of, store.folded.nbytes)
     columns = zip(
         ORDER,
-        total(after[born], np.ones(len(born), np.int64)).tolist(),
-        total(after[born], store.nbytes[born]).tolist(),
+        counts.tolist(),
+        allocated.tolist(),
         total(at_peak, store.nbytes[peak]).tolist(),
         total(after[kept], store.nbytes[kept]).tolist(),
         strict=True,

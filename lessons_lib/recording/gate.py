@@ -30,6 +30,11 @@ _DOORS: Final = (
     (BaseSession, "run"),
 )
 _TENSORFLOW: Final = os.path.join(os.path.dirname(tf.__file__), "")
+#: Those that run a graph, which writes as many events as it has operations.
+_FUNCTIONS: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable", "run")
+#: Events that an eager operation writes, and what a graph is taken for until it is known.
+_OPERATION_EVENTS: Final = 20
+_UNKNOWN_FUNCTION: Final = 2000
 # A call may wait for something that only comes after the change (a queue's next element).
 _PATIENCE_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 0.0002
@@ -39,19 +44,32 @@ _TASKS: Final = "/proc/self/task"
 class Gate:
     """Counts the calls that each thread has open, and can be closed.
 
+    It also counts what the profiler has written, about, and says when that has become much.
+
+    Parameters
+    ----------
+    due : callable
+        Called at the boundary of a call when so much has been written as `allow` gave.
+
     Attributes
     ----------
     inside : dict of int to int
         How many calls each thread has open, by the thread's identifier.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, due: Callable[[], None]) -> None:
         self.inside: dict[int, int] = {}
+        self._due = due
+        self._allowed = self._left = 0.0
+        self._function_events = float(_UNKNOWN_FUNCTION)
+        self._functions = 0
         self._closed = False
         self._owner = 0
         self._opened = threading.Event()
         self._patches = [
-            Patch(holder, name, self._wrapped) for holder, name in _DOORS if hasattr(holder, name)
+            Patch(holder, name, functools.partial(self._wrapped, function=name in _FUNCTIONS))
+            for holder, name in _DOORS
+            if hasattr(holder, name)
         ]
         # Threads that may have been inside before there was a gate, and where they were.
         self._earlier: dict[int, tuple[int, int]] = {}
@@ -76,7 +94,29 @@ class Gate:
         for patch in self._patches:
             patch.remove()
 
-    def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def allow(self, events: float) -> None:
+        """Begin to count: call `due` once about so many events have been written."""
+        self._allowed = self._left = events
+        self._functions = 0
+
+    def calls(self) -> tuple[float, int]:
+        """Give the events that were counted for eager operations, and the number of functions."""
+        spent = self._allowed - self._left
+        return spent - self._functions * self._function_events, self._functions
+
+    def learn(self, calls: tuple[float, int], events: int) -> None:
+        """Hear how many events there really were for what `calls` gave."""
+        operations, functions = calls
+        if functions:
+            found = (events - operations) / functions
+            self._function_events = max(found, float(_OPERATION_EVENTS))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether as much has been written as `allow` gave."""
+        return self._left < 0
+
+    def _wrapped(self, original: Callable[..., Any], function: bool) -> Callable[..., Any]:
         ident = threading.get_ident
 
         @functools.wraps(original)
@@ -87,7 +127,17 @@ class Gate:
             try:
                 # First step in, then look: `close` first shuts, then looks who is in.
                 inside[me] = depth + 1
+                if function:
+                    self._functions += 1
+                    self._left -= self._function_events
+                else:
+                    self._left -= _OPERATION_EVENTS
                 if self._closed:
+                    self._wait(me, depth)
+                elif self._left < 0 and not depth:
+                    inside[me] = 0
+                    self._due()
+                    self.inside[me] = 1
                     self._wait(me, depth)
                 return original(*args, **kwargs)
             finally:

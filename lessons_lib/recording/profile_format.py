@@ -102,6 +102,8 @@ class Segment:
         Per thread, when iterators of a data pipeline were running.
     executed : dict of str to set of str
         Types of kernels that ran under each graph operation's name.
+    events : int
+        How many events the profile had, of all kinds.
     pipeline : bool
         Whether threads of a data pipeline were at work, which go on when no Python thread does.
     levels : (int or None, int or None)
@@ -120,6 +122,7 @@ class Segment:
     runs: dict[int, tuple[int, int]] = field(default_factory=dict)
     iterators: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
     executed: dict[str, set[str]] = field(default_factory=dict)
+    events: int = 0
     pipeline: bool = False
     levels: tuple[int | None, int | None] = (None, None)
 
@@ -195,6 +198,7 @@ def _read_plane(plane: Any, segment: Segment) -> None:
     for thread, line in enumerate(plane.lines):
         segment.pipeline = segment.pipeline or line.name.startswith(_PIPELINE_THREAD)
         base = line.timestamp_ns * 1000
+        segment.events += len(line.events)
         for event in line.events:
             kind = wanted.get(event.metadata_id)
             if kind is None:

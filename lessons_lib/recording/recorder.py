@@ -2,7 +2,8 @@
 
 One profiler session serves all open recordings, because TensorFlow allows only one.  When a
 recording inside another one ends, the session is stopped, read, and started again, so that the
-inner recording is finished at once; the outer one goes on.  Other threads wait meanwhile in front
+inner recording is finished at once; the outer one goes on.  So does a long recording: its sessions
+are read one after the other and folded together.  Other threads wait meanwhile in front
 of TensorFlow (see `lessons_lib.recording.gate`); what they still do in that moment is missing from
 the outer recording, which then says so.
 
@@ -24,16 +25,18 @@ from typing import Final
 from lessons_lib.common import internals, runtime
 from lessons_lib.common.interrupts import Held
 from lessons_lib.common.units import counted, format_bytes
-from lessons_lib.recording import exactness, lifetimes, profile_format, profiler
-from lessons_lib.recording.attribution import SiteTable
+from lessons_lib.recording import exactness, profile_format, profiler
 from lessons_lib.recording.buffers import BufferStore
 from lessons_lib.recording.call_log import CallLog, Watcher
 from lessons_lib.recording.gate import Gate, work_of_other_threads
-from lessons_lib.recording.lifetimes import Change, Completeness, Stretch
-from lessons_lib.recording.profile_format import ProfileError
+from lessons_lib.recording.lifetimes import Change, Completeness, Ledger, Window, completeness
+from lessons_lib.recording.profile_format import ProfileError, Segment
 from lessons_lib.recording.profiler import Profile, Profiler
 from lessons_lib.recording.recording import Recording
 
+#: After so many events, about, a session is read and the next one begins: longer ones would take
+#: more memory than they need (1 KiB an event while TensorFlow writes them out).
+SESSION_EVENTS: Final = 60_000
 _LOST: Final = (
     "Some allocations were not reported (the profiler was disturbed, or, in TensorFlow 2.16, a "
     "thread ended and another one followed): these bytes may be off"
@@ -46,7 +49,7 @@ _CHANGED: Final = (
 
 
 class _Session:
-    """The open profiler session, the stretches read so far, and who still needs them.
+    """The open profiler session, what was read so far, and who still needs it.
 
     Its methods are called with `lock` held.
     """
@@ -54,37 +57,37 @@ class _Session:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.open: list[record] = []
-        self.stretches: list[Stretch] = []
-        self.joints: list[float] = []
-        self.table = SiteTable()
+        self.ledger: Ledger | None = None
         self.profiler: Profiler | None = None
         self.watcher: Watcher | None = None
-        self.gate = Gate()
-        #: What is known of the moment before the session that runs.
+        self.gate = Gate(self.cut)
+        #: When the session's clock was 0, on Python's, and the moment before it.
+        self.began = 0.0
         self.change: Change | None = None
         #: Whether buffers are seen at all; None where nothing could have been.
         self.probe: exactness.Exactness | None = None
         #: Why the profiler could not be started again for recordings that are still open.
         self.failure: ProfileError | None = None
         self.marks = 0
+        self._busy = False
 
     def enter(self, recording: record) -> None:
         if not self.open:
-            self.stretches, self.joints, self.table = [], [], SiteTable()
             self.failure = self.change = None
             self._start()
+            self.ledger = Ledger()
             self.gate.begin()
         elif self.failure is not None:
             raise self.failure
+        assert self.ledger is not None
         self.open.append(recording)
         if recording.lines and self.watcher is None:
             self.gate.remove()  # it is to lie outside of the watcher's wrappers
             self.watcher = Watcher()
             self.watcher.install()
             self.gate.install()
-        recording.first = len(self.joints) - 1
         before = time.perf_counter()
-        recording.begin = self.mark()
+        recording.window = self.ledger.begin(self.mark())
         recording.started_at = (before + time.perf_counter()) / 2
 
     def mark(self) -> int:
@@ -97,7 +100,21 @@ class _Session:
         started.start()
         self.profiler = started
         # Ties the session's clock, which starts at 0, to Python's.
-        self.joints.append(time.perf_counter())
+        self.began = time.perf_counter()
+        self.gate.allow(SESSION_EVENTS)
+
+    def cut(self) -> None:
+        """Fold in what the session has seen so far, and go on in a new one.
+
+        The gate calls this at the boundary of a call, when the session has become long.
+        """
+        with Held(), self.lock:
+            if self._busy or not self.open or not self.gate.is_due:
+                return
+            if os.getpid() != runtime.home_process:
+                return
+            with _collection_paused(), contextlib.suppress(ProfileError):
+                self._next()
 
     def leave(self, recording: record) -> None:
         """Close a recording: stop, read, and start again for those that are still open.
@@ -108,17 +125,26 @@ class _Session:
             If the end of the recording is missing; it can be finished all the same.
         """
         self.open = [other for other in self.open if other is not recording]
-        change = self.change
-        profile, log, failure = self._change()
-        stretch = Stretch([], [], {}, complete=False)
+        self._next()
+
+    def _next(self) -> None:
+        """Read the session that runs, and start the next one if a recording is still open."""
+        assert self.ledger is not None
+        change, began = self.change, self.began
+        self._busy, calls = True, self.gate.calls()
         try:
-            if profile is not None:
-                stretch = lifetimes.join(profile.read(), log, self.table)
-        except ProfileError as error:
-            failure = error
+            profile, log, failure = self._change()
+            segment = Segment()
+            try:
+                if profile is not None:
+                    segment = profile.read()
+                    self.gate.learn(calls, segment.events)
+            except ProfileError as error:
+                failure = error
+            intact = failure is None and profile is not None
+            self.ledger.add(segment, log, began, change, intact)
         finally:
-            stretch.change = change
-            self.stretches.append(stretch)
+            self._busy = False
         if failure is not None:
             raise failure
 
@@ -167,23 +193,18 @@ class _Session:
             self._start()
         except ProfileError as error:
             # The recording that ends now is whole; those around it will say what is missing.
-            self.joints.append(time.perf_counter())
+            self.began = time.perf_counter()
             self.failure = error
 
-    def finish(self, recording: record, end_mark: int) -> None:
-        """Cut a closed recording out of the stretches; drop them when nobody needs them."""
-        last = len(self.stretches) - 1
-        begin = self.stretches[recording.first].windows.get(recording.begin, 0)
-        final = self.stretches[last].windows.get(end_mark)
-        if final is None:
-            events = self.stretches[last].memory
-            final = events[-1].time if events else 0
-        store, seconds = lifetimes.window(
-            self.stretches, self.table, (recording.first, begin), (last, final), self.joints
-        )
-        recording.settle(store, seconds, lifetimes.completeness(self.stretches[recording.first :]))
+    def finish(self, recording: record) -> None:
+        """Cut a closed recording out of the run; drop the run when nobody needs it."""
+        assert self.ledger is not None
+        window = recording.window
+        checks = self.ledger.checks[window.session :]
+        store, seconds = self.ledger.finish(window)
+        recording.settle(store, seconds, completeness(checks))
         if not self.open:
-            self.stretches, self.joints, self.table = [], [], SiteTable()
+            self.ledger = None
 
 
 _session: Final = _Session()
@@ -229,7 +250,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
             raise TypeError(f"a recording's label is text, not {label!r}: give text, or nothing")
         self.label = label
         self.lines = bool(lines)
-        self.first = self.begin = 0
+        self.window = Window(0, 0)
         self.started_at = 0.0
         self._recording: Recording | None = None
         self._failed = self._ended = False
@@ -275,14 +296,14 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
             return
         with Held(), _collection_paused(), _session.lock:
             self._ended = True
-            end = _session.mark()
+            self.window.end_mark = _session.mark()
             failure: ProfileError | None = None
             try:
                 _session.leave(self)
             except ProfileError as problem:
                 failure, self._failed = problem, True
                 self._notes = (str(problem),)
-            _session.finish(self, end)
+            _session.finish(self)
         if failure is not None and error is None:
             raise failure
 
@@ -298,6 +319,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
             exact=found.whole and not self._failed and (probe is None or probe.exact),
             notes=notes if found.whole or self._failed else (*notes, _missing(found)),
             versions=versions(),
+            missing_bytes=found.missing_bytes,
             started_at=self.started_at,
         )
 

@@ -50,6 +50,9 @@ class Recording(Result):
         What a reader must know about this recording, in sentences.
     versions : dict of str to str
         Versions of what it was made with.
+    missing_bytes : int
+        Bytes that the allocator counted, up or down, and that no buffer explains; by so much the
+        figures of a recording that is not exact may be off.
     started_at : float
         Python's ``time.perf_counter()`` at the start of the block; 0 when loaded from a file.
     """
@@ -60,6 +63,7 @@ class Recording(Result):
     exact: bool = True
     notes: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict, compare=False)
+    missing_bytes: int = 0
     started_at: float = field(default=0.0, compare=False)
 
     @classmethod
@@ -113,7 +117,9 @@ class Recording(Result):
     @cached_property
     def allocated_bytes(self) -> int:
         """Bytes of all allocations in the block together."""
-        return int(self.buffers.nbytes[self.buffers.born >= 0].sum())
+        folded = self.buffers.folded
+        more = 0 if folded is None else int(folded.nbytes.sum())
+        return int(self.buffers.nbytes[self.buffers.born >= 0].sum()) + more
 
     def timeline(self) -> tuple[Floats, Ints]:
         """Give live bytes over time as a step function.
@@ -123,10 +129,16 @@ class Recording(Result):
         times : float array, shape (events + 2,)
             Seconds from the start; begins with 0 and ends with the end of the block.
         live : int array, shape (events + 2,)
-            Growth in bytes from each time on.
+            Growth in bytes from each time on.  A long recording has fewer points than events; the
+            peak is among them.
         """
-        times = np.concatenate(([0.0], self.buffers.times, [self.seconds]))
-        live = np.concatenate(([0], self._live, [self.kept_bytes]))
+        folded = self.buffers.folded
+        if folded is None:
+            at, live = self.buffers.times, self._live
+        else:
+            at, live = folded.times, folded.live
+        times = np.concatenate(([0.0], at, [self.seconds]))
+        live = np.concatenate(([0], live, [self.kept_bytes]))
         return times, live
 
     def at_peak(self) -> BufferList:
@@ -182,7 +194,7 @@ class Recording(Result):
         TypeError, ValueError, OSError
             If there can be no file of that name; a folder that is missing is made.
         """
-        fields = ("label", "seconds", "exact", "notes", "versions", "buffers")
+        fields = ("label", "seconds", "exact", "notes", "versions", "missing_bytes", "buffers")
         recording_file.write(path, {name: getattr(self, name) for name in fields})
 
     @classmethod
@@ -203,7 +215,7 @@ class Recording(Result):
         inexact = "" if self.exact else ", not exact: see .notes"
         return (
             f"<Recording{label}: peak {format_bytes(self.peak_bytes)}, "
-            f"kept {format_bytes(self.kept_bytes)}, {counted(len(self.buffers), 'buffer')}, "
+            f"kept {format_bytes(self.kept_bytes)}, {counted(self.buffers.total, 'buffer')}, "
             f"≈ {self.seconds * 1e3:.3g} ms{inexact}>"
         )
 
@@ -218,7 +230,7 @@ def _(result: Recording) -> str:
                 format_bytes(result.peak_bytes),
                 format_bytes(result.kept_bytes),
                 format_bytes(result.allocated_bytes),
-                len(result.buffers),
+                result.buffers.total,
                 f"≈ {result.seconds * 1e3:.3g} ms",
             )
         ],

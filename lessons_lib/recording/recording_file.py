@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -16,12 +16,14 @@ import numpy as np
 
 from lessons_lib.common.files import write_atomically
 from lessons_lib.common.source import Line
-from lessons_lib.recording.buffers import BufferStore, Purpose, Site
+from lessons_lib.recording.buffers import BufferStore, Floats, Folded, Ints, Purpose, Site
 from lessons_lib.recording.categories import Category, Phase
 
 FORMAT: Final = "lessons_lib recording"
-VERSION: Final = 1
+VERSION: Final = 2
+_READABLE: Final = (1, VERSION)
 _COLUMNS: Final = ("site", "nbytes", "reserved", "born", "died")
+_FOLDED: Final = ("buffers", "nbytes", "times", "live")
 
 
 def write(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
@@ -38,11 +40,16 @@ def write(path: str | os.PathLike[str], fields: Mapping[str, Any]) -> None:
         "version": VERSION,
         **{name: value for name, value in fields.items() if name != "buffers"},
         "sites": [asdict(site) for site in store.sites],
+        "folded": None if store.folded is None else _lists(store.folded, _FOLDED),
         "times": store.times.tolist(),
-        **{name: getattr(store, name).tolist() for name in _COLUMNS},
+        **_lists(store, _COLUMNS),
     }
     text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     write_atomically(path, text)
+
+
+def _lists(holder: object, names: Sequence[str]) -> dict[str, list[Any]]:
+    return {name: getattr(holder, name).tolist() for name in names}
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -71,10 +78,10 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"{name} is not a recording: give a file that Recording.save wrote")
     version = document.get("version")
-    if type(version) is not int or version != VERSION:
+    if type(version) is not int or version not in _READABLE:
         raise ValueError(
             f"{name} was written in format {version!r} and this version reads "
-            f"format {VERSION}: use the version of lessons_lib that wrote it"
+            f"formats up to {VERSION}: use the version of lessons_lib that wrote it"
         )
     try:
         return _fields(document)
@@ -155,6 +162,29 @@ def _purpose(value: Any) -> Purpose:
     )
 
 
+def _moments(document: dict[str, Any]) -> Floats:
+    times = np.array(_typed(document, "times", (list,)), np.float64)
+    _check(times.ndim == 1 and bool(np.isfinite(times).all()), "times are not numbers")
+    _check(bool((np.diff(times) >= 0).all()), "times run backwards")
+    return times
+
+
+def _integers(document: dict[str, Any], name: str) -> Ints:
+    return np.array(_whole(_typed(document, name, (list,)), name), np.int64)
+
+
+def _folded(value: Any, sites: int) -> Folded | None:
+    if value is None:
+        return None
+    _check(isinstance(value, dict), "folded is not an object")
+    counts, sizes = _integers(value, "buffers"), _integers(value, "nbytes")
+    times, live = _moments(value), _integers(value, "live")
+    _check(len(counts) == len(sizes) == sites, "folded has not a row for each site")
+    _check(bool((counts >= 0).all() and (sizes >= 0).all()), "folded has a negative number")
+    _check(len(times) == len(live), "the curve's columns differ in length")
+    return Folded(counts, sizes, times, live)
+
+
 def _fields(document: dict[str, Any]) -> dict[str, Any]:
     seconds = float(_typed(document, "seconds", (int, float)))
     _check(0 <= seconds < float("inf"), "seconds are not a length of time")
@@ -162,14 +192,10 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
     _check(all(isinstance(note, str) for note in notes), "notes are not text")
     versions = _typed(document, "versions", (dict,))
     _check(all(isinstance(v, str) for v in versions.values()), "versions are not text")
-    times = np.array(_typed(document, "times", (list,)), np.float64)
-    columns = {
-        name: np.array(_whole(_typed(document, name, (list,)), name), np.int64) for name in _COLUMNS
-    }
+    times = _moments(document)
+    columns = {name: _integers(document, name) for name in _COLUMNS}
     sites = tuple(_site(value) for value in _typed(document, "sites", (list,)))
     size = len(columns["nbytes"])
-    _check(times.ndim == 1 and bool(np.isfinite(times).all()), "times are not numbers")
-    _check(bool((np.diff(times) >= 0).all()), "times run backwards")
     _check(all(len(column) == size for column in columns.values()), "columns differ in length")
     limits = {"site": (0, len(sites)), "born": (-1, len(times)), "died": (-1, len(times))}
     for name, (low, high) in limits.items():
@@ -186,11 +212,15 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
     _check(whole, "an event belongs to no buffer, or to two")
     _check(bool(((died < 0) | (died > born)).all()), "a buffer is freed before it is allocated")
     _check(bool(((died >= 0) | (born >= 0)).all()), "a buffer was never there")
+    missing = document.get("missing_bytes", 0)
+    _check(type(missing) is int and missing >= 0, "missing_bytes is not a size")
+    folded = _folded(document.get("folded"), len(sites))
     return {
         "label": _typed(document, "label", (str,)),
         "seconds": seconds,
         "exact": _typed(document, "exact", (bool,)),
         "notes": tuple(notes),
         "versions": versions,
-        "buffers": BufferStore(sites=sites, times=times, **columns),
+        "missing_bytes": missing,
+        "buffers": BufferStore(sites=sites, times=times, folded=folded, **columns),
     }

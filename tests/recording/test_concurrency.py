@@ -11,7 +11,7 @@ import pytest
 from lessons_lib.common.runtime import tf
 from lessons_lib.recording import recorder
 from lessons_lib.recording.gate import Gate
-from lessons_lib.recording.lifetimes import Change, Completeness, Stretch, completeness
+from lessons_lib.recording.lifetimes import Change, Completeness, SessionCheck, completeness
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 from tests.support.exactness_checks import ints, new, ready, scalar
@@ -96,8 +96,8 @@ def test_a_pipeline_at_work_is_seen_or_said_to_be_missing() -> None:
     assert kept == 60 or not outer.exact
 
 
-def stretch(begin: int | None, end: int | None, change: Change | None = None) -> Stretch:
-    return Stretch([], [], {}, True, levels=(begin, end), change=change)
+def session(begin: int | None, end: int | None, change: Change | None = None) -> SessionCheck:
+    return SessionCheck(levels=(begin, end), change=change)
 
 
 QUIET = Change(quiet=True, idle=None)
@@ -106,22 +106,22 @@ QUIET = Change(quiet=True, idle=None)
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        (stretch(0, 256), stretch(256, 512, QUIET), Completeness(True, 0, 0)),
-        (stretch(0, 256), stretch(512, 512, QUIET), Completeness(False, 256, 1)),
-        (stretch(0, 512), stretch(256, 512, QUIET), Completeness(False, 256, 1)),
-        (stretch(0, 256), stretch(256, 512, Change(False, None)), Completeness(False, 0, 1)),
-        (stretch(0, None), stretch(256, 512, QUIET), Completeness(False, 0, 1)),
-        (stretch(0, 256), stretch(None, 512, QUIET), Completeness(False, 0, 1)),
+        (session(0, 256), session(256, 512, QUIET), Completeness(True, 0, 0)),
+        (session(0, 256), session(512, 512, QUIET), Completeness(False, 256, 1)),
+        (session(0, 512), session(256, 512, QUIET), Completeness(False, 256, 1)),
+        (session(0, 256), session(256, 512, Change(False, None)), Completeness(False, 0, 1)),
+        (session(0, None), session(256, 512, QUIET), Completeness(False, 0, 1)),
+        (session(0, 256), session(None, 512, QUIET), Completeness(False, 0, 1)),
     ],
 )
 def test_what_lies_between_two_sessions(
-    before: Stretch, after: Stretch, expected: Completeness
+    before: SessionCheck, after: SessionCheck, expected: Completeness
 ) -> None:
     assert completeness([before, after]) == expected
 
 
 @pytest.mark.parametrize(("idle", "whole"), [(True, True), (False, False), (None, False)])
 def test_a_pipeline_may_hide_what_adds_up_to_nothing(idle: bool | None, whole: bool) -> None:
-    before = stretch(0, 256)
+    before = session(0, 256)
     before.pipeline = True
-    assert completeness([before, stretch(256, 256, Change(True, idle))]).whole == whole
+    assert completeness([before, session(256, 256, Change(True, idle))]).whole == whole

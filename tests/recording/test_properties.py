@@ -104,6 +104,7 @@ TELLING: tuple[Program, ...] = (
     (New("a", (17,), "int8"), Loop("a", 9), Unary("b", "a"), Drop("a"), New("c", (5,), "bool")),
     (New("a", (33, 33), "float32"), Graph("b", "a", 5), Drop("a"), New("a", (3,), "float64")),
     (New("a", (7, 31), "bfloat16"), Row("b", "a"), Drop("a"), Loop("b", 4)),
+    (*(New(n, (9,), "int8") for n in "abc"), *(Drop(n) for n in "abc")),
 )
 # One needs a temporary buffer, one a second thread; the checks by hand have those.
 BEYOND = {"temporaries_forgotten", "one_thread_only", "old_releases_ignored"}

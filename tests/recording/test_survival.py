@@ -120,8 +120,8 @@ STAGES = [
     (call_log.Watcher, "install"),
     (call_log.Watcher, "remove"),
     (call_log.Watcher, "take"),
-    (lifetimes, "join"),
-    (lifetimes, "window"),
+    (lifetimes.Ledger, "add"),
+    (lifetimes.Ledger, "finish"),
     (recorder._Session, "mark"),
 ]
 

@@ -39,7 +39,7 @@ def state() -> dict[str, Any]:
         "hooks": [getattr(module, name) for module, name in _HOOKED],
         "gradients": gradients.log,
         "open recordings": list(session.open),
-        "session": (session.profiler, session.watcher, session.stretches, session.joints),
+        "session": (session.profiler, session.watcher, session.ledger),
         "interrupt handler": signal.getsignal(signal.SIGINT),
         "stderr": sys.stderr,
         "threads": [t for t in threading.enumerate() if not isinstance(t, threading._DummyThread)],

@@ -1,0 +1,172 @@
+"""Long recordings: cut into sessions and folded, they say what they would have said uncut."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lessons_lib.common.runtime import tf
+from lessons_lib.recording import lifetimes, recorder
+from lessons_lib.recording.lifetimes import Ledger
+from lessons_lib.recording.recorder import record
+from lessons_lib.recording.recording import Recording
+from tests.support.exactness_checks import CHECKS, Check, ints, new, ready, scalar
+from tests.support.programs import Graph, Loop, Machine, New, Program, Tape, programs
+
+
+@contextlib.contextmanager
+def cut_after(events: int, rows: int = lifetimes.MOST_ROWS) -> Iterator[list[int]]:
+    """Cut sessions after so many events, and fold when there are so many rows; count the cuts."""
+    cuts: list[int] = []
+    real = recorder._Session._next
+
+    def counted(self: Any) -> None:
+        cuts.append(len(self.open))
+        real(self)
+
+    def ledger() -> Ledger:
+        return Ledger(rows)
+
+    with (
+        mock.patch.object(recorder, "SESSION_EVENTS", events),
+        mock.patch.object(recorder, "Ledger", ledger),
+        mock.patch.object(recorder._Session, "_next", counted),
+    ):
+        yield cuts
+
+
+def figures(recording: Recording) -> dict[str, Any]:
+    """Everything that a recording is asked for, but its times."""
+    return {
+        "peak": recording.peak_bytes,
+        "kept": recording.kept_bytes,
+        "allocated": recording.allocated_bytes,
+        "by op": recording.by_op(),
+        "by line": recording.by_line(),
+        "by category": recording.by_category(),
+        "by layer": recording.by_layer(),
+        "at the peak": [(b.nbytes, b.site) for b in recording.at_peak()],
+        "kept buffers": [
+            (b.nbytes, b.site)
+            for b in recording.buffers
+            if b.freed_at is None or b.allocated_at is None
+        ],
+        "in all": recording.buffers.total,
+        "exact": recording.exact,
+    }
+
+
+def recorded(program: Program) -> Recording:
+    """Record a program that was run before."""
+    machine = Machine()
+    gc.disable()  # or it might free something of the test's in the block
+    try:
+        with record() as recording:
+            machine.run(program)
+    finally:
+        gc.enable()
+    return recording
+
+
+@settings(max_examples=30)
+@given(program=programs(8), events=st.integers(1, 120), rows=st.integers(1, 30))
+@example((New("a", (7, 7), "float32"), Tape("a", None, 9, "t")), 20, 4)
+@example((New("a", (31,), "float32"), Loop("a", 30), Graph("b", "a", 5)), 60, 8)
+def test_what_is_cut_is_as_uncut(program: Program, events: int, rows: int) -> None:
+    Machine().run(program)
+    whole = recorded(program)
+    with cut_after(events, rows):
+        cut = recorded(program)
+    assert figures(cut) == figures(whole)
+    assert max(cut.timeline()[1]) == whole.peak_bytes
+    assert cut.timeline()[1][-1] == whole.kept_bytes
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_the_recorder_is_exact_when_it_is_cut(check: Check) -> None:
+    with cut_after(1):
+        check(record)
+
+
+def test_a_long_loop_is_cut_and_folded() -> None:
+    x, c = new(9), scalar(2.0)
+    ready(ints(3))
+    with cut_after(400, 100) as cuts, record() as recording:
+        kept = [new(3)]
+        for i in range(500):
+            y = x * c
+            if i == 300:
+                z = x * c
+        del y
+    assert len(cuts) > 20
+    assert recording.exact
+    assert recording.peak_bytes == 12 + 3 * 36
+    assert (recording.kept_bytes, recording.allocated_bytes) == (12 + 36, 12 + 501 * 36)
+    assert len(recording.buffers) <= 100 < recording.buffers.total == 502
+    assert [b.nbytes for b in recording.at_peak()] == [36, 36, 36, 12]
+    (row,) = (row for row in recording.by_line().rows if "y = x * c" in row.line.text)  # type: ignore[union-attr]
+    assert (row.buffers, row.allocated_bytes) == (500, 500 * 36)
+    del z, kept
+
+
+def test_recordings_inside_a_long_one() -> None:
+    x, c = new(9), scalar(2.0)
+    with cut_after(200, 40), record() as outer:
+        keep = []
+        inner = []
+        for _ in range(10):
+            old = keep[-1:]
+            with record() as recording:
+                for _ in range(50):
+                    y = x * c
+                keep.append(y)
+                del old[:], y
+            inner.append(recording)
+    assert [(r.peak_bytes, r.kept_bytes, r.exact) for r in inner] == [(72, 36, True)] * 10
+    assert (outer.kept_bytes, outer.peak_bytes, outer.allocated_bytes) == (360, 396, 500 * 36)
+    assert outer.exact
+
+
+def test_a_training_is_the_same_cut() -> None:
+    model = tf.keras.Sequential([tf.keras.Input([8]), tf.keras.layers.Dense(4)])
+    optimizer = tf.keras.optimizers.Adam()
+    x = new(16, 8)
+
+    @tf.function
+    def step() -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(x) ** 2)
+        optimizer.apply(tape.gradient(loss, model.trainable_weights), model.trainable_weights)
+        return loss
+
+    for _ in range(3):
+        step()
+    with record() as whole:
+        for _ in range(20):
+            step()
+    with cut_after(500) as cuts, record() as cut:
+        for _ in range(20):
+            step()
+    assert len(cuts) > 3
+    # Which of the graph's buffers live at once depends on the executor; what is made does not.
+    assert (cut.exact, cut.allocated_bytes, cut.kept_bytes) == (True, whole.allocated_bytes, 0)
+    made = [{(r.key, r.buffers, r.allocated_bytes) for r in x.by_op().rows} for x in (cut, whole)]
+    assert made[0] == made[1]
+
+
+def test_a_saved_folded_recording_is_loaded(tmp_path: Any) -> None:
+    x, c = new(9), scalar(2.0)
+    with cut_after(100, 10), record() as recording:
+        for _ in range(50):
+            x * c
+    recording.save(tmp_path / "r.json")
+    again = Recording.load(tmp_path / "r.json")
+    assert again == recording
+    assert again.buffers.total == 50
