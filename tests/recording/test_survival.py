@@ -679,7 +679,7 @@ def test_a_forked_child_is_told_what_to_do_also_without_onednn() -> None:
         child = False
         try:
             with ll.record() as recording:
-                x = tf.fill([1000], 2.0)
+                kept = tf.fill([1000], 2.0)
                 child = os.fork() == 0
                 if not child:
                     os.wait()
