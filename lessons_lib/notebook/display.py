@@ -28,8 +28,9 @@ _STYLE: Final = """
 """.strip()
 
 # ipywidgets gives its sliders no accessible name, and each radio button of a group a stop of its
-# own for the Tab key.  This gives each of our sliders the text of its label, and each group a name,
-# also when the page draws them again.  It only looks at the page that it is part of.
+# own for the Tab key.  This gives each of our sliders the text of its label, and each group a name
+# and its arrow keys, with which JupyterLab moves between cells and takes the focus away; also when
+# the page draws them again.  It only looks at the page that it is part of.
 NAME_PARTS: Final = """
 (() => {
   if (window.lessonsParts) return;
@@ -47,6 +48,12 @@ NAME_PARTS: Final = """
       const buttons = box.querySelectorAll("input[type=radio]");
       if (!buttons.length || [...buttons].every((b) => b.name.startsWith("lessons-"))) continue;
       groups += 1;
+      if (!box.hasAttribute("data-lm-suppress-shortcuts")) {
+        box.setAttribute("data-lm-suppress-shortcuts", "true");
+        box.addEventListener("keydown", (event) => {
+          if (event.key !== "Enter") event.stopPropagation();
+        });
+      }
       const chosen = [...buttons].map((b) => b.checked);
       buttons.forEach((b) => { b.name = `lessons-${groups}`; });
       buttons.forEach((b, i) => { b.checked = chosen[i]; });

@@ -28,6 +28,7 @@ FORMAT: Final = "lessons_lib progress"
 VERSION: Final = 1
 
 Document = dict[str, Any]
+_HEADERS: Final = ("lesson", "exercises passed", "questions answered", "what comes next")
 
 #: The module's only state: what was said already (once is enough), and, where the file cannot be
 #: written, what was done in this kernel.
@@ -74,24 +75,38 @@ class Progress(results.Result):
             if key.partition(".")[0] == lesson
         )
 
-    def rows(self) -> list[tuple[str, str, str]]:
-        """Give a row for each lesson: its name, exercises passed, questions answered."""
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Give a row for each lesson: name, exercises passed, questions answered, what is next.
+
+        Only the first lesson in which something is left says what.
+        """
         from lessons_lib.teaching import quizzes
         from lessons_lib.teaching.exercises import LESSONS, count
 
-        rows = []
+        rows: list[tuple[str, str, str, str]] = []
+        found = ""
         for number, module in {"00": "start_here", **LESSONS}.items():
             title = f"{number} {module.replace('_', ' ')}"
-            questions = len(quizzes.questions(module))
-            answered = min(len(self.quizzes.get(module, {})), questions)
+            answered = self.quizzes.get(module, {})
+            questions = [str(n + 1) for n in range(len(quizzes.questions(module)))]
+            open_questions = [n for n in questions if n not in answered]
             graded = module in LESSONS.values()  # lesson 00 has a quiz, and no exercises
-            exercises = f"{self.passed(module)} of {count(module)}" if graded else ""
-            rows.append((title, exercises, f"{answered} of {questions}" if questions else ""))
+            names = [f"q{n + 1}" for n in range(count(module))] if graded else []
+            open_exercises = [n for n in names if not self._passed(f"{module}.{n}")]
+            left = ""
+            if not found:
+                found = left = _left(module, open_exercises, open_questions)
+            exercises = f"{len(names) - len(open_exercises)} of {len(names)}" if graded else ""
+            quiz = f"{len(questions) - len(open_questions)} of {len(questions)}"
+            rows.append((title, exercises, quiz if questions else "", left))
         return rows
 
+    def _passed(self, key: str) -> bool:
+        return bool(self.exercises.get(key, {}).get("passed"))
+
     def __str__(self) -> str:
-        rows = [("lesson", "exercises passed", "questions answered"), *self.rows()]
-        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        rows = [_HEADERS, *self.rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADERS))]
         return "\n".join(
             "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
             for row in rows
@@ -105,8 +120,16 @@ class Progress(results.Result):
 
 @results.summary_html.register
 def _(result: Progress) -> str:
-    headers = ("lesson", "exercises passed", "questions answered")
-    return results.html_table(headers, result.rows())
+    return results.html_table(_HEADERS, result.rows(), align="lrrl")
+
+
+def _left(module: str, exercises: list[str], questions: list[str]) -> str:
+    """Say what comes next in a lesson; empty when nothing is left."""
+    if exercises:
+        return f"next: exercise {module}.{exercises[0]}"
+    if questions:
+        return f"next: question {questions[0]} of its quiz"
+    return ""
 
 
 def load() -> Progress:

@@ -114,14 +114,13 @@ class Quiz:
             display.show(str(self))
             return
         display.show(str(self), _static_html(self), self._widget())
+        display.run_in_page(display.NAME_PARTS)
 
     def _ipython_display_(self) -> None:
         self.show()
 
     def _widget(self) -> Any:
-        from ipywidgets import VBox
-
-        return VBox([self._question_widget(i) for i in range(len(self.questions))])
+        return display.live_box([self._question_widget(i) for i in range(len(self.questions))])
 
     def _question_widget(self, index: int) -> Any:
         from ipywidgets import HTML, Button, Layout, RadioButtons, VBox
@@ -140,6 +139,10 @@ class Quiz:
             description=f"Check answer {number}", layout=Layout(width="12em"), tooltip=""
         )
         feedback = HTML("")
+        feedback.add_class("lessons-answer")
+
+        def chosen_anew(_: Any) -> None:
+            feedback.value = ""  # it was about another answer
 
         def check(_: Any) -> None:
             if choice.value is None:
@@ -150,6 +153,7 @@ class Quiz:
             feedback.value = f'<div role="alert">{html.escape(text)}</div>'
 
         button.on_click(check)
+        choice.observe(chosen_anew, names="value")
         title = HTML(f"<p><strong>{number}. {html.escape(question.text)}</strong></p>")
         return VBox([title, choice, button, feedback], layout=Layout(margin="0 0 1em 0"))
 

@@ -55,7 +55,7 @@ def free_port() -> int:
 
 @contextmanager
 def jupyterlab(folder: Path, python: str = sys.executable) -> Iterator[Server]:
-    """Start JupyterLab, and stop it and all its kernels afterwards.
+    """Start JupyterLab with a copy of the lessons, and stop it and all its kernels afterwards.
 
     Parameters
     ----------
@@ -72,11 +72,17 @@ def jupyterlab(folder: Path, python: str = sys.executable) -> Iterator[Server]:
     lessons = folder / "lessons"
     shutil.copytree(LESSONS, lessons, ignore=shutil.ignore_patterns(".*", "__pycache__"))
     _settings(folder)
+    command = [python, "-m", "jupyterlab", "--allow-root", f"--ServerApp.root_dir={lessons}"]
+    with started(folder, lessons, command) as server:
+        yield server
+
+
+@contextmanager
+def started(folder: Path, lessons: Path, command: list[str]) -> Iterator[Server]:
+    """Start a command that goes over to JupyterLab, in the lessons' folder; stop it afterwards."""
     port, token = free_port(), secrets.token_hex(16)
-    command = [python, "-m", "jupyterlab", "--no-browser", "--allow-root"]
-    command += ["--expose-app-in-browser", "--ip=127.0.0.1", f"--port={port}"]
-    command += ["--ServerApp.port_retries=0", f"--ServerApp.root_dir={lessons}"]
-    command += [f"--IdentityProvider.token={token}"]
+    command = [*command, "--no-browser", "--expose-app-in-browser", "--ip=127.0.0.1"]
+    command += [f"--port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"]
     log = folder / "server.log"
     with log.open("wb") as out:
         process = subprocess.Popen(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,8 +25,8 @@ from tests.browser import looks
 from tests.browser.bad_notebook import write_bad_notebook
 from tests.browser.conftest import lessons_with
 from tests.browser.lab import ANSWER_MS, Lab, outputs_text
-from tests.browser.server import PROGRESS, Server, jupyterlab
-from tests.support.notebooks import lesson_paths
+from tests.browser.server import PROGRESS, Server, jupyterlab, started
+from tests.support.notebooks import ROOT, lesson_paths
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
@@ -37,6 +38,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+NEWS_MS = 5_000  # a question about news would show by then
 LAPTOP, PROJECTOR = {"width": 1366, "height": 768}, {"width": 1920, "height": 1080}
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
@@ -48,6 +50,7 @@ NEEDS = {
     "test_slider_measures_where_it_is_moved": r"\bexplore\(",
     "test_exercise_tells_right_from_wrong": r"^measure_memory\.q1\.check\(",
     "test_exercise_is_done_by_keyboard_alone": r"^measure_memory\.q1\.check\(",
+    "test_controls_of_a_kernel_that_has_gone_say_so": r'^quiz\("start_here"\)',
 }
 RIGHT = (
     "def tensor_bytes(shape, dtype):",
@@ -159,11 +162,15 @@ def test_prediction_is_entered_and_revealed(lesson: tuple[str, Lab], pictures: P
         radio.first.check()
     else:
         box = asked.locator("input[type=text]").first
+        box.fill("two")
+        expect(asked.get_by_role("status")).to_contain_text("“two” can't be read")
         box.fill("3")
-        box.press("Tab")
+        expect(asked.get_by_role("status")).to_contain_text("Noted: 3")
+        lab.run(number)  # again: what was entered stays
+        expect(asked.locator("input[type=text]").first).to_have_value("3")
     lab.run(revealing)
-    assert "You predicted" in outputs_text(lab.cells()[revealing])
-    lab.cell(revealing).get_by_text("You predicted").first.scroll_into_view_if_needed()
+    assert "You said" in outputs_text(lab.cells()[revealing])
+    lab.cell(revealing).get_by_text("You said").first.scroll_into_view_if_needed()
     lab.page.screenshot(path=pictures / f"{name}_prediction.png")
 
 
@@ -174,15 +181,21 @@ def test_quiz_tells_right_from_wrong(lesson: tuple[str, Lab], pictures: Path) ->
     check = cell.get_by_role("button", name="Check answer 1", exact=True)
     check.click()
     expect(cell.get_by_text("Choose an answer first.")).to_be_visible()
-    group = cell.locator(".widget-radio").first
+    options = cell.locator(".widget-radio").first.locator("input[type=radio]")
     said = []
-    for option in group.locator("input[type=radio]").all():
-        option.check()
+    options.first.check()
+    for place in range(options.count()):
+        if place:
+            options.nth(place - 1).focus()
+            lab.page.keyboard.press("ArrowDown")  # within the group, and not to the next cell
+        expect(options.nth(place)).to_be_checked()
+        expect(cell.get_by_role("alert")).to_have_count(0)  # it was about another answer
+        options.nth(place).focus()
+        lab.page.keyboard.press("Tab")  # a group is one stop
+        expect(check).to_be_focused()
         check.click()
         alert = cell.get_by_role("alert").first
         expect(alert).to_contain_text(re.compile("✓ Right|✗ Not so"))
-        before = said[-1] if said else "Choose an answer first."
-        expect(alert).not_to_have_text(before)
         said.append(alert.inner_text())
     assert sum(text.startswith("✓") for text in said) == 1
     assert sum(text.startswith("✗") for text in said) == len(said) - 1 > 0
@@ -243,6 +256,22 @@ def test_exercise_is_done_by_keyboard_alone(lesson: tuple[str, Lab]) -> None:
         _expect_outcome(lab.cell(number), passes)
 
 
+def test_controls_of_a_kernel_that_has_gone_say_so(lesson: tuple[str, Lab]) -> None:
+    _, lab = lesson
+    cell = lab.cell(_place(lab, "test_controls_of_a_kernel_that_has_gone_say_so"))
+    cell.locator(".widget-radio").first.locator("input[type=radio]").first.check()
+    cell.get_by_role("button", name="Check answer 1", exact=True).click()
+    expect(cell.get_by_role("alert").first).to_be_visible()
+    lab.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+    )
+    expect(cell.get_by_role("alert").first).to_be_hidden()
+    said = cell.locator(".lessons-live").evaluate(
+        "box => getComputedStyle(box, '::before').content"
+    )
+    assert "The kernel was restarted" in said
+
+
 def _place(lab: Lab, test: str) -> int:
     number = lab.find(NEEDS[test])
     assert number is not None
@@ -263,6 +292,28 @@ def test_every_kind_of_control_is_in_some_lesson() -> None:
     assert {test: bool(lessons_with(pattern)) for test, pattern in NEEDS.items()} == dict.fromkeys(
         NEEDS, True
     )
+
+
+def test_the_command_opens_the_first_lesson_of_a_copy(
+    browser: Browser, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(ROOT / "notebooks", project / "notebooks")
+    (project / "README.md").write_text("# The project's page")
+    command = [sys.executable, str(ROOT / "lessons_lib" / "cli" / "lessons.py")]
+    with started(tmp_path, project, command) as server:
+        page = browser.new_page(viewport=LAPTOP)
+        request.addfinalizer(page.close)
+        lab = Lab(page, f"{server.address}/?token={server.token}")
+        current = "window.jupyterapp.shell.currentWidget"
+        assert page.evaluate(f"{current}.context.path") == "my_lessons/00_start_here.ipynb"
+        assert page.evaluate(f"{current}.context.model.dirty") is False
+        assert not any(cell.get("outputs") for cell in lab.cells())
+        page.wait_for_timeout(NEWS_MS)
+        expect(page.locator(".Toastify__toast")).to_have_count(0)
+        page.locator(".jp-MarkdownOutput a", has_text="false or half true").first.click()
+        expect(page.get_by_role("heading", name="The project's page")).to_be_visible()
+        lab.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
 
 
 def test_what_must_be_noticed_is_noticed(

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lessons_lib.teaching import progress
-from lessons_lib.teaching.exercises import LESSONS
+from lessons_lib.teaching import progress, quizzes
+from lessons_lib.teaching.exercises import LESSONS, count
 from tests.support.notebooks import ROOT
 
 
@@ -68,12 +68,28 @@ def test_the_table_has_every_lesson(file: Path) -> None:
     shown = progress.load()
     rows = {row[0]: row[1:] for row in shown.rows()}
     assert len(rows) == 1 + len(LESSONS)
-    assert rows["00 start here"] == ("", "0 of 4")
-    assert rows["03 loops"] == ("1 of 5", "1 of 5")
+    exercises, questions = count("loops"), len(quizzes.questions("loops"))
+    assert rows["00 start here"][:2] == ("", f"0 of {len(quizzes.questions('start_here'))}")
+    assert rows["03 loops"] == (f"1 of {exercises}", f"1 of {questions}", "")
     assert rows["01 measure memory"][0].startswith("0 of ")
     assert "03 loops" in shown._repr_html_()
-    assert "1 of 5" in str(shown)
+    assert f"1 of {exercises}" in str(shown)
     assert repr(shown) == "<Progress: 1 exercises passed, 1 questions answered>"
+
+
+def test_the_first_open_thing_comes_next(file: Path) -> None:
+    def following() -> list[str]:
+        return [row[3] for row in progress.load().rows()]
+
+    assert following()[0] == "next: question 1 of its quiz"
+    assert not any(following()[1:])
+    for number in range(len(quizzes.questions("start_here"))):
+        progress.note_question("start_here", str(number + 1), 1)
+    assert following()[:2] == ["", "next: exercise measure_memory.q1"]
+    for number in range(count("measure_memory")):
+        progress.note_exercise(f"measure_memory.q{number + 1}", passed=True, best=1)
+    progress.note_question("measure_memory", "1", 1)
+    assert following()[1] == "next: question 2 of its quiz"
 
 
 def test_reset(file: Path) -> None:

@@ -94,13 +94,16 @@ def test_as_widgets(small: Quiz, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         display, "show", lambda text, html="", widget=None: calls.append((text, html, widget))
     )
+    monkeypatch.setattr(display, "run_in_page", lambda script: None)
     small.show()
     small.show()
     (text, html, widget), (text2, html2, _) = calls
     assert (text, html) == (text2, html2)
     assert "&lt;1&gt;" in html
     assert "because" not in text + html  # answers are not in the page
-    title, choice, button, feedback = widget.children[0].children
+    assert "lessons-live" in widget._dom_classes
+    title, choice, button, feedback = widget.children[1].children
+    assert "lessons-answer" in feedback._dom_classes
     assert "&lt;1&gt;" in title.value
     assert choice.value is None
     assert choice.description == "Answer to question 1:"
@@ -111,6 +114,7 @@ def test_as_widgets(small: Quiz, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Not so. since it is" in feedback.value
     assert 'role="alert"' in feedback.value
     choice.value = 0
+    assert feedback.value == ""  # what it said was about another answer
     button.click()
     assert "Right. because" in feedback.value
     assert progress.load().quizzes == {"loops": {"1": 2}}
