@@ -19,7 +19,9 @@ from lessons_lib.teaching.exercises.graph_counter import GraphCount
 from lessons_lib.teaching.exercises.limits import Limit, Size
 
 Answer = Callable[..., Any]
-_TYPES: Final = re.compile(r"(?<=\w): (?:Any|int|list\[Any\])(?=[,)\]]| =)|(?<=\)) -> Any(?=:)")
+_TYPES: Final = re.compile(
+    r"(?<=\w): (?:Any|int|list\[Any\]|dict\[Any, Any\])(?=[,)\]]| =)|(?<=\)) -> (?:Any|None)(?=:)"
+)
 _SUFFIX: Final = re.compile(r"_(starter|solution)$")
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import weakref
 from typing import Any, Final
 
+import lessons_lib as ll
 from lessons_lib.common.runtime import tf
+from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Fault
 from lessons_lib.teaching.exercises.exercise import Evidence, Exercise, Inputs
 from lessons_lib.teaching.exercises.inputs import floats, normal
 from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
@@ -213,13 +215,72 @@ _q4 = Exercise(
     ),
 )
 
+# --- q5 -------------------------------------------------------------------------------------
+
+
+def first_normalised(x: Any) -> Any:
+    """Return the first row of x, moved and scaled to mean 0 and variance 1."""
+    centred = x - tf.reduce_mean(x)
+    squares = tf.square(centred)
+    scale = tf.sqrt(tf.reduce_mean(squares))
+    normalised = centred / scale
+    return normalised[0]
+
+
+def _normalise(program: Any) -> tuple[Any, ...]:
+    x = normal(3, 1024, 512)
+    with ll.record("first_normalised(x)") as recording:
+        first = program(x)
+    del first
+    return recording, recording.by_line()
+
+
+_q5 = Diagnosis(
+    key="eager_and_graph.q5",
+    title="Which line costs, and why",
+    prompt="""
+    `first_normalised(x)` gives one row, 2 KiB. For x of 2 MiB it needs 6 MiB at the peak, and
+    keeps 2 MiB. Two lines are at fault: one makes the peak higher than it must be, one keeps too
+    much. Name them with their causes: `{line: cause, line: cause}`.
+    """,
+    program=first_normalised,
+    evidence=_normalise,
+    causes={
+        "copy": "it copies a tensor that is there already",
+        "name": "a temporary outlives its last use, since a name holds it",
+        "view": "what it gives shares a larger buffer, and keeps all of it",
+        "graph": "it runs in a graph, which keeps its inputs",
+    },
+    faults=(
+        Fault(
+            "squares = tf.square(centred)",
+            "name",
+            "Nothing reads `squares` after its mean is taken, but the name holds 2 MiB until the "
+            "function ends. Within one expression, the temporary would be gone.",
+            also=("scale = tf.sqrt(tf.reduce_mean(squares))",),
+        ),
+        Fault(
+            "return normalised[0]",
+            "view",
+            "A row whose bytes are a multiple of 64 shares the buffer of its tensor: 2 KiB keep "
+            "2 MiB. `tf.gather(normalised, 0)` copies the row.",
+        ),
+    ),
+    near={
+        "centred = x - tf.reduce_mean(x)": "`centred` is used again, two lines below.",
+        "normalised = centred / scale": "its buffer is needed; the question is who keeps it.",
+    },
+    hints=(
+        "Which names hold 2 MiB each when the peak is reached, and which of them is read again?",
+        "At the end one buffer stays that is made in the line of `normalised`. What in the "
+        "program still shares it?",
+    ),
+)
+
+
 q1 = Question(_q1)
 q2 = Question(_q2)
 q3 = Question(_q3)
 q4 = Question(_q4)
-EXERCISES: Final = (
-    q1,
-    q2,
-    q3,
-    q4,
-)
+q5 = DiagnosisQuestion(_q5)
+EXERCISES: Final = (q1, q2, q3, q4, q5)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
+import lessons_lib as ll
 from lessons_lib.common.runtime import tf
+from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Fault
 from lessons_lib.teaching.exercises.exercise import Exercise, Inputs, Way
 from lessons_lib.teaching.exercises.inputs import floats, normal
 from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
@@ -206,13 +208,75 @@ _q4 = Exercise(
     ),
 )
 
+# --- q5 -------------------------------------------------------------------------------------
+
+
+class Monitor:
+    """Remembers losses, and a row of each batch."""
+
+    def __init__(self) -> None:
+        self.losses: list[Any] = []
+        self.worst: dict[Any, Any] = {}
+        self.best = 1e9
+
+    def step(self, number: int, batch: Any) -> Any:
+        """Give the loss of a batch."""
+        loss = tf.reduce_mean(tf.square(batch))
+        self.losses.append(loss)
+        if loss < self.best:
+            self.best = float(loss)
+        self.worst[number] = batch[0]
+        return loss
+
+
+def _monitor(program: Any) -> tuple[Any, ...]:
+    monitor = program()
+    calls = _batches({"rows": 256, "width": 512, "calls": 16}, 9).calls
+    with ll.record("16 steps") as recording:
+        for number, make in enumerate(calls):
+            monitor.step(number, *make())
+    return (recording,)
+
+
+_q5 = Diagnosis(
+    key="growth.q5",
+    title="Find the holder",
+    prompt="""
+    Each call of `Monitor().step(number, batch)` leaves 512 KiB behind, the size of a batch. Which
+    line of the class holds the batches, and how? `{line: cause}`
+    """,
+    program=Monitor,
+    evidence=_monitor,
+    causes={
+        "list": "it puts whole batches into a container",
+        "view": "it keeps a part of each batch, which shares the whole buffer",
+        "tape": "it keeps tapes, and with them what they recorded",
+        "variable": "it makes a variable in each call, and keeps it",
+    },
+    faults=(
+        Fault(
+            "self.worst[number] = batch[0]",
+            "view",
+            "A row of a batch shares the batch's buffer, and 2 KiB keep 512 KiB. "
+            "`tf.gather(batch, 0)` copies the row; keeping fewer rows helps as well.",
+        ),
+    ),
+    near={
+        "self.losses.append(loss)": "a loss is four bytes of TensorFlow's memory, and about a "
+        "kilobyte of the process with its Python object: little beside 512 KiB.",
+        "self.best = float(loss)": "that is one Python number, whatever the calls.",
+    },
+    hints=(
+        "Three names of the object remember something. What is it each time: a number, a small "
+        "tensor with a buffer of its own, or a part of a larger one?",
+        "`batch[0]` is no copy where a row's bytes are a multiple of 64.",
+    ),
+)
+
+
 q1 = Question(_q1)
 q2 = Question(_q2)
 q3 = Question(_q3)
 q4 = Question(_q4)
-EXERCISES: Final = (
-    q1,
-    q2,
-    q3,
-    q4,
-)
+q5 = DiagnosisQuestion(_q5)
+EXERCISES: Final = (q1, q2, q3, q4, q5)

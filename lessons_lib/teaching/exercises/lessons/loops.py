@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+import lessons_lib as ll
 from lessons_lib.common.runtime import tf
+from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Fault
 from lessons_lib.teaching.exercises.exercise import Exercise, Inputs
 from lessons_lib.teaching.exercises.inputs import floats, normal
 from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
@@ -272,15 +274,69 @@ _q5 = Exercise(
     ),
 )
 
+# --- q6 -------------------------------------------------------------------------------------
+
+
+def gradient_and_losses(x: Any, w: Any, n: int) -> Any:
+    """Return the gradient of the last loss with respect to w, and all n losses."""
+    losses = []
+    with tf.GradientTape() as tape:
+        tape.watch(w)
+        for _ in range(n):
+            x = tf.tanh(x @ w)
+            losses.append(tf.reduce_mean(x))
+        total = losses[-1]
+    return tape.gradient(total, w), losses
+
+
+def _run_gradient(program: Any) -> tuple[Any, ...]:
+    x, w, n = _chain({"rows": 1024, "width": 128, "n": 12}, 5).arguments
+    with ll.record("gradient_and_losses(x, w, 12)") as recording:
+        program(x, w, n)
+    return recording, recording.by_line()
+
+
+_q6 = Diagnosis(
+    key="loops.q6",
+    title="What makes the ramp",
+    prompt="""
+    The memory of `gradient_and_losses(x, w, n)` grows with every step, by the size of a state (512
+    KiB here), until the gradient is taken. Which line makes the buffers that stay, and what holds
+    them? `{line: cause}`
+    """,
+    program=gradient_and_losses,
+    evidence=_run_gradient,
+    causes={
+        "list": "a list that grows holds them",
+        "tape": "a tape holds them for the backward pass",
+        "name": "a name holds them, although they are not read again",
+        "view": "a part of each is kept, and shares the whole buffer",
+    },
+    faults=(
+        Fault(
+            "x = tf.tanh(x @ w)",
+            "tape",
+            "The gradient of tanh is computed from its output, so the tape keeps every output, a "
+            "state for each step, until the gradient is taken.",
+        ),
+    ),
+    near={
+        "losses.append(": "each loss is one number, four bytes of TensorFlow's memory: see the "
+        "column at the peak.",
+        "return tape.gradient(total, w), losses": "the backward pass makes some buffers, but the "
+        "ramp was there before it began.",
+    },
+    hints=(
+        "In the table by line: which line's buffers make the peak, and how many of them are there?",
+        "The name `x` holds one state only, and the list holds numbers. Who else was watching?",
+    ),
+)
+
+
 q1 = Question(_q1)
 q2 = Question(_q2)
 q3 = Question(_q3)
 q4 = Question(_q4)
 q5 = Question(_q5)
-EXERCISES: Final = (
-    q1,
-    q2,
-    q3,
-    q4,
-    q5,
-)
+q6 = DiagnosisQuestion(_q6)
+EXERCISES: Final = (q1, q2, q3, q4, q5, q6)

@@ -13,6 +13,8 @@ import numpy as np
 
 import lessons_lib as ll
 from lessons_lib.common.runtime import tf
+from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Fault
+from lessons_lib.teaching.exercises.evidence import Table, meters_table
 from lessons_lib.teaching.exercises.exercise import Exercise, Inputs, Way
 from lessons_lib.teaching.exercises.inputs import floats, normal
 from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
@@ -254,13 +256,75 @@ _q4 = Exercise(
     ),
 )
 
+# --- q5 -------------------------------------------------------------------------------------
+
+_EACH: Final = 2**20
+_PIECES: Final = 48
+
+
+def _keeps_arrays() -> Any:
+    return [np.ones(_EACH // 8) for _ in range(_PIECES)]
+
+
+def _keeps_tensors() -> Any:
+    return [tf.fill([_EACH // 4], 1.0) for _ in range(_PIECES)]
+
+
+def _frees_all() -> None:
+    tensors = [tf.fill([_EACH // 4], 2.0) for _ in range(_PIECES)]
+    del tensors
+
+
+def _call_and_keep(run: Any, kept: list[Any]) -> None:
+    kept.append(run())
+
+
+def _read_meters(program: None) -> tuple[Table]:
+    programs = {"A": _frees_all, "B": _keeps_arrays, "C": _keeps_tensors}
+    kept: list[Any] = []
+    readings = {}
+    for name, run in programs.items():
+        # Kept until all are measured, so that no program gets another one's memory.
+        readings[name] = ll.process_memory(functools.partial(_call_and_keep, run, kept))
+    return (meters_table(readings),)
+
+
+_q5 = Diagnosis(
+    key="measure_memory.q5",
+    title="Three programs, three meters",
+    prompt="""
+    Each of three programs takes 48 MiB; you see what three meters said of it, at the peak and at
+    its end. Say what each program did: `{"A": "…", "B": "…", "C": "…"}`, with these words.
+    """,
+    evidence=_read_meters,
+    causes={
+        "arrays": "it keeps NumPy arrays",
+        "tensors": "it keeps tensors",
+        "pool": "it keeps nothing; what the process still has, the allocator keeps for later",
+    },
+    faults=(
+        Fault(
+            "A",
+            "pool",
+            "The tensors were there at the peak and are gone at the end: what the process still "
+            "has, the allocator keeps for the next tensors.",
+        ),
+        Fault("B", "arrays", "Only Python's heap shows them: NumPy's arrays are no tensors."),
+        Fault("C", "tensors", "Only the recorder shows them: they are not on Python's heap."),
+    ),
+    hints=(
+        "Which meter sees NumPy's arrays, and which one tensors? One program's column is zero at "
+        "the end in both.",
+        "The resident set alone can't tell them apart, and does not grow where the allocator has "
+        "memory left from before. Look for the ≈ 48 at the end: under "
+        "Python's heap, under tensors, or under neither.",
+    ),
+)
+
+
 q1 = Question(_q1)
 q2 = Question(_q2)
 q3 = Question(_q3)
 q4 = Question(_q4)
-EXERCISES: Final = (
-    q1,
-    q2,
-    q3,
-    q4,
-)
+q5 = DiagnosisQuestion(_q5)
+EXERCISES: Final = (q1, q2, q3, q4, q5)

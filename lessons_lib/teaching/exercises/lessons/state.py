@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import lessons_lib as ll
 from lessons_lib.common.runtime import tf
+from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Fault
 from lessons_lib.teaching.exercises.exercise import Exercise, Inputs
 from lessons_lib.teaching.exercises.inputs import floats, integers, normal
 from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
@@ -254,13 +255,68 @@ _q4 = Exercise(
     seconds=60.0,
 )
 
+# --- q5 -------------------------------------------------------------------------------------
+
+
+def accumulate(x: Any, w: Any, m: int) -> Any:
+    """Return the gradient with respect to w, from m parts of the batch."""
+    gradients = []
+    for part in tf.split(x, m):
+        with tf.GradientTape() as tape:
+            tape.watch(w)
+            loss = tf.reduce_mean(tf.tanh(part @ w)) / m
+        gradients.append(tape.gradient(loss, w))
+    return tf.add_n(gradients)
+
+
+def _accumulate(program: Any) -> tuple[Any, ...]:
+    x, w = normal(3, 128, 512), normal(4, 512, 512, scale=0.05)
+    with ll.record("accumulate(x, w, 8)") as recording:
+        program(x, w, 8)
+    return recording, recording.by_line()
+
+
+_q5 = Diagnosis(
+    key="state.q5",
+    title="Small batches, large peak",
+    prompt="""
+    `accumulate(x, w, m)` cuts the batch into m parts so that its step needs less memory. Yet its
+    peak is higher than that of the whole batch, and grows with m. Which line holds what should be
+    gone, and what is it? `{line: cause}`
+    """,
+    program=accumulate,
+    evidence=_accumulate,
+    causes={
+        "activations": "the activations of all parts wait for the backward pass",
+        "gradients": "the gradient of each part is kept, and each is as large as the weights",
+        "weights": "the weights are copied for each part",
+        "optimizer": "the optimizer's state grows",
+    },
+    faults=(
+        Fault(
+            "gradients.append(tape.gradient(loss, w))",
+            "gradients",
+            "m gradients of 1 MiB wait in the list. Adding each to one total needs two at a time: "
+            "the total and the new one.",
+            also=("gradients = []", "return tf.add_n(gradients)"),
+        ),
+    ),
+    near={
+        "loss = tf.reduce_mean(tf.tanh(part @ w)) / m": "each part has a tape of its own, so its "
+        "activations are gone when the gradient is there.",
+        "for part in tf.split(x, m):": "the parts are views: they take nothing.",
+    },
+    hints=(
+        "How large is one part's activation, and how large is one gradient? Which of them is there "
+        "m times at the peak?",
+        "In the table by line, look at the number of buffers at the peak.",
+    ),
+)
+
+
 q1 = Question(_q1)
 q2 = Question(_q2)
 q3 = Question(_q3)
 q4 = Question(_q4)
-EXERCISES: Final = (
-    q1,
-    q2,
-    q3,
-    q4,
-)
+q5 = DiagnosisQuestion(_q5)
+EXERCISES: Final = (q1, q2, q3, q4, q5)

@@ -10,6 +10,8 @@ import random
 from typing import Any, Final
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Fault
+from lessons_lib.teaching.exercises.evidence import traces_by_line
 from lessons_lib.teaching.exercises.exercise import Exercise, Inputs, Way
 from lessons_lib.teaching.exercises.inputs import floats, normal
 from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
@@ -233,13 +235,75 @@ _q4 = Exercise(
     ),
 )
 
+# --- q5 -------------------------------------------------------------------------------------
+
+
+def weighted_sum(batches: Any) -> Any:
+    """Return the sum of all batches, each scaled and weighted."""
+
+    @tf.function
+    def score(batch: Any, weight: Any) -> Any:
+        return tf.reduce_sum(batch * weight)
+
+    total = 0.0
+    for i, batch in enumerate(batches):
+        largest = tf.function(tf.reduce_max)
+        batch = batch / largest(batch)
+        total += score(batch, 1.0 / (i + 1))
+    return total
+
+
+def _count_traces(program: Any) -> tuple[Any, ...]:
+    _, table = traces_by_line(lambda: program([normal(seed, 64, 32) for seed in range(8)]))
+    return (table,)
+
+
+_q5 = Diagnosis(
+    key="tracing.q5",
+    title="Sixteen traces for eight batches",
+    prompt="""
+    `weighted_sum(batches)` is called with eight batches of one shape, and traces sixteen times: the
+    table says which calls. Two lines are at fault. Name them with their causes:
+    `{line: cause, line: cause}`.
+    """,
+    program=weighted_sum,
+    evidence=_count_traces,
+    causes={
+        "value": "a Python value is an argument, and each value is a trace",
+        "shape": "a shape is new in each call",
+        "function": "the tf.function itself is made anew, with no traces yet",
+        "array": "an array is written into the graph as a constant",
+    },
+    faults=(
+        Fault(
+            "largest = tf.function(tf.reduce_max)",
+            "function",
+            "Each round makes a tf.function that has never been traced. Made once, before the "
+            "loop, it would be traced once.",
+            also=("batch = batch / largest(batch)",),
+        ),
+        Fault(
+            "total += score(batch, 1.0 / (i + 1))",
+            "value",
+            "The weight is a Python number, another one in each call, and numbers are part of the "
+            "key by their value. `tf.constant(1.0 / (i + 1))` is part of it by dtype and shape.",
+        ),
+    ),
+    near={
+        "return tf.reduce_sum(batch * weight)": "this is what is traced; the question is which "
+        "call asks for it again and again.",
+    },
+    hints=(
+        "The batches have one shape. What else differs from call to call, and what is new?",
+        "A trace belongs to one tf.function and one key. Where is each tf.function made, and what "
+        "is in the key of the call?",
+    ),
+)
+
+
 q1 = Question(_q1)
 q2 = Question(_q2)
 q3 = Question(_q3)
 q4 = Question(_q4)
-EXERCISES: Final = (
-    q1,
-    q2,
-    q3,
-    q4,
-)
+q5 = DiagnosisQuestion(_q5)
+EXERCISES: Final = (q1, q2, q3, q4, q5)

@@ -1,0 +1,76 @@
+"""What diagnoses show besides recordings: tables of readings, and of traces by line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lessons_lib.common.results import Result, html_table, summary_html
+from lessons_lib.common.units import MIB
+from lessons_lib.instruments.process import ProcessMemory
+from lessons_lib.instruments.tracing.hooks import listening
+
+
+@dataclass(frozen=True, repr=False)
+class Table(Result):
+    """A table to read: its headers and rows of text."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(" | ".join(row) for row in (self.headers, *self.rows))
+
+
+@summary_html.register
+def _(result: Table) -> str:
+    return html_table(result.headers, result.rows)
+
+
+def meters_table(readings: dict[str, ProcessMemory]) -> Table:
+    """Set side by side what three meters said of some programs, at the peak and at the end."""
+
+    def mib(nbytes: int) -> str:
+        return f"≈ {nbytes / MIB:.0f}"
+
+    rows = [
+        (
+            name,
+            mib(m.resident_growth_bytes),
+            mib(m.resident_after_bytes - m.resident_before_bytes),
+            mib(m.heap_peak_bytes),
+            mib(m.heap_kept_bytes),
+            mib(m.tensor_peak_bytes),
+            mib(m.tensor_kept_bytes),
+        )
+        for name, m in readings.items()
+    ]
+    headers = ["program"]
+    for meter in ("resident set", "Python's heap", "tensors"):
+        headers += [f"{meter}, MiB at the peak", "at the end"]
+    return Table(tuple(headers), tuple(rows))
+
+
+class _Traces:
+    """Counts traces by the line that called for them."""
+
+    def __init__(self) -> None:
+        self.count: Counter[tuple[int, str]] = Counter()
+
+    def made(self, concrete: Any, options: Any, sighting: Any) -> None:
+        number = 0 if sighting.line is None else sighting.line.number
+        self.count[number, str(concrete.graph.name)] += 1
+
+
+def traces_by_line(run: Callable[[], Any]) -> tuple[Any, Table]:
+    """Run something, and count its traces by the line that called for them."""
+    traces = _Traces()
+    with listening(traces, timing=False):
+        value = run()
+    rows = tuple(
+        (f"line {number}", name, str(times))
+        for (number, name), times in sorted(traces.count.items())
+    )
+    return value, Table(("called at", "function", "times traced"), rows)
