@@ -6,6 +6,7 @@ happens without it.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import inspect
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 
 from lessons_lib.common import internals
+from lessons_lib.common.internals import entries
 from lessons_lib.common.runtime import tf
 
 
@@ -226,7 +228,7 @@ def _traceback() -> None:
     try:
         kept = bytearray(1_234_567)
         # The domain 0 is the one of the C heap, in which the bytes lie.
-        address = internals.ctypes.addressof(internals.ctypes.c_char.from_buffer(kept))
+        address = ctypes.addressof(ctypes.c_char.from_buffer(kept))
         frames = internals.traceback_at(address)
     finally:
         tracemalloc.stop()
@@ -256,7 +258,8 @@ def _patterns() -> None:
 
 
 def _definition() -> None:
-    name = _squared().get_concrete_function(tf.constant(1.0)).name.decode()
+    concrete = _squared().get_concrete_function(tf.constant(1.0))
+    name = concrete.name.decode()
     assert "Mul" in {node.op for node in internals.function_definition(name).node_def}
     assert internals.function_definition("no_such_function") is None
 
@@ -329,7 +332,7 @@ def test_no_use_is_left_over() -> None:
 
 
 def test_what_is_missing_says_so_when_it_is_used() -> None:
-    part = internals._part("tensorflow.python.eager.context:gone", "a test", "it fails")
+    part = entries.part("tensorflow.python.eager.context:gone", "a test", "it fails")
     assert isinstance(part, internals.Missing)
     del internals.INTERNALS["tensorflow.python.eager.context:gone"]
     for use in (lambda: part(), lambda: part.attribute, lambda: setattr(part, "attribute", 1)):

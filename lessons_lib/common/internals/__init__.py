@@ -1,0 +1,151 @@
+"""Everything private of TensorFlow, Keras, IPython and CPython that this package uses.
+
+Whoever takes on a new version of one of them looks here: each entry of `INTERNALS` says what a
+private part is for, since which version it is known to be there (2.16 is the oldest TensorFlow
+that is supported), and what happens without it.  ``tests/common/test_internals.py`` uses every
+one of them, so that a new version fails there, in one readable place.
+
+A part of a module that is not there becomes a `Missing`, which raises one clear sentence when it
+is used; the rest of the package goes on working.  Parts of objects are read by functions.
+
+Not here, because documented: ``sys._getframe``, ``sys._current_frames``, ``tf.raw_ops``, and all
+that ``dir(tf)`` shows.  The names in a profile are in `lessons_lib.recording.profile_format`.
+"""
+
+from __future__ import annotations
+
+from lessons_lib.common.internals.eager import (
+    BaseSession,
+    EagerTensor,
+    LookupInterface,
+    TraceMe,
+    cache_cleaners,
+    cancellation,
+    constant_op,
+    eager_context,
+    eager_mode,
+    gradient_function,
+    imperative_grad,
+    keras_scopes,
+    original_op,
+    profile_message,
+    pywrap_tfe,
+    resource_variable_ops,
+    running_profiler,
+    runtime_is_set_up,
+    set_runtime_up,
+    stop_recording,
+    tensor_number,
+)
+from lessons_lib.common.internals.entries import (
+    INTERNALS,
+    Internal,
+    Missing,
+    MissingInternal,
+    find,
+)
+from lessons_lib.common.internals.functions import (
+    LOADED_FUNCTIONS,
+    TF_DATA_FUNCTIONS,
+    CustomNestTraceType,
+    Function,
+    VariableSpec,
+    bound_functions,
+    concrete_functions,
+    default_types,
+    elements_of,
+    make_function_context,
+    mapped_function,
+    trace_cache,
+    traces_in,
+    tracing_compilation,
+    weak_key,
+)
+from lessons_lib.common.internals.graphs import (
+    AUTOGRAPH_LOOPS,
+    EagerContext,
+    autograph_lines,
+    count_operations,
+    extract_stack,
+    forward_graph,
+    function_definition,
+    functions_of,
+    outer_graph,
+    outside_frames,
+    traced_error,
+    traced_graph,
+)
+from lessons_lib.common.internals.libraries import (
+    KERAS_TRAINER,
+    LRU_LINK,
+    cell_numbers,
+    layers_of,
+    numpy_api,
+    pattern_cache_limit,
+    traceback_at,
+    traced_blocks,
+)
+
+__all__ = [
+    "AUTOGRAPH_LOOPS",
+    "BaseSession",
+    "CustomNestTraceType",
+    "EagerContext",
+    "EagerTensor",
+    "Function",
+    "INTERNALS",
+    "Internal",
+    "KERAS_TRAINER",
+    "LOADED_FUNCTIONS",
+    "LRU_LINK",
+    "LookupInterface",
+    "Missing",
+    "MissingInternal",
+    "TF_DATA_FUNCTIONS",
+    "TraceMe",
+    "VariableSpec",
+    "autograph_lines",
+    "bound_functions",
+    "cache_cleaners",
+    "cancellation",
+    "cell_numbers",
+    "concrete_functions",
+    "constant_op",
+    "count_operations",
+    "default_types",
+    "eager_context",
+    "eager_mode",
+    "elements_of",
+    "extract_stack",
+    "find",
+    "forward_graph",
+    "function_definition",
+    "functions_of",
+    "gradient_function",
+    "imperative_grad",
+    "keras_scopes",
+    "layers_of",
+    "make_function_context",
+    "mapped_function",
+    "numpy_api",
+    "original_op",
+    "outer_graph",
+    "outside_frames",
+    "pattern_cache_limit",
+    "profile_message",
+    "pywrap_tfe",
+    "resource_variable_ops",
+    "running_profiler",
+    "runtime_is_set_up",
+    "set_runtime_up",
+    "stop_recording",
+    "tensor_number",
+    "trace_cache",
+    "traceback_at",
+    "traced_blocks",
+    "traced_error",
+    "traced_graph",
+    "traces_in",
+    "tracing_compilation",
+    "weak_key",
+]
