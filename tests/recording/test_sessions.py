@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording import lifetimes, recorder
-from lessons_lib.recording.lifetimes import Ledger
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 from tests.support.exactness_checks import CHECKS, Check, ints, new, ready, scalar
 from tests.support.programs import Graph, Loop, Machine, New, Program, Tape, programs
-
-
-@contextlib.contextmanager
-def cut_after(events: int, rows: int = lifetimes.MOST_ROWS) -> Iterator[list[int]]:
-    """Cut sessions after so many events, and fold when there are so many rows; count the cuts."""
-    cuts: list[int] = []
-    real = recorder._Session._next
-
-    def counted(self: Any) -> None:
-        cuts.append(len(self.open))
-        real(self)
-
-    def ledger() -> Ledger:
-        return Ledger(rows)
-
-    with (
-        mock.patch.object(recorder, "SESSION_EVENTS", events),
-        mock.patch.object(recorder, "Ledger", ledger),
-        mock.patch.object(recorder._Session, "_next", counted),
-    ):
-        yield cuts
+from tests.support.sessions import cut_after
 
 
 def figures(recording: Recording) -> dict[str, Any]:
