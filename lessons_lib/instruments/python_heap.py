@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Final, Self
 
+from lessons_lib.common.patching import patched
+
 _REPLACED: Final = ("start", "stop", "reset_peak", "clear_traces")
 
 
@@ -45,7 +47,8 @@ class PythonHeap:
             tracemalloc.start()
         self._count_from_here(0)
         for name in _REPLACED:
-            self._replace(name)
+            wrap = functools.partial(self._wrapped, name)
+            self._stack.enter_context(patched(tracemalloc, name, wrap))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -71,8 +74,8 @@ class PythonHeap:
         self._base, self._old_peak = tracemalloc.get_traced_memory()
         self._before = before
 
-    def _replace(self, name: str) -> None:
-        original: Callable[..., Any] = getattr(tracemalloc, name)
+    def _wrapped(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        stop = tracemalloc.stop
 
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -80,7 +83,7 @@ class PythonHeap:
                 grown = self.look()
                 if name == "start" and self._ours:
                     # Ours is not the program's: its own begins at nothing, with its own frames.
-                    tracemalloc_stop()
+                    stop()
                     self._ours, self.sampled = False, True
                 result = original(*args, **kwargs)
                 if name == "stop":
@@ -89,11 +92,4 @@ class PythonHeap:
                     self._count_from_here(grown)
                 return result
 
-        tracemalloc_stop = tracemalloc.stop
-        setattr(tracemalloc, name, wrapper)
-        self._stack.callback(self._put_back, name, wrapper, original)
-
-    @staticmethod
-    def _put_back(name: str, wrapper: Any, original: Any) -> None:
-        if getattr(tracemalloc, name) is wrapper:
-            setattr(tracemalloc, name, original)
+        return wrapper

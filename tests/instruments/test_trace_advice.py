@@ -97,6 +97,37 @@ def test_input_signature_is_one_that_can_be_copied() -> None:
     followed(body, calls, results, 2, reduce_retracing=True)
 
 
+def test_a_signature_is_not_offered_where_it_cannot_be_given() -> None:
+    for body in (lambda *, x: x, lambda **given: given["x"]):
+        fn = tf.function(body)
+        for size in (2, 3, 4):
+            fn(x=tf.ones([size]))
+        advice = trace_report(fn).advice
+        assert "input_signature" not in advice
+        relaxed = tf.function(body, reduce_retracing=True)
+        for size in (2, 3, 4):
+            relaxed(x=tf.ones([size]))
+        assert relaxed.experimental_get_tracing_count() == 2
+    advice, results = advice_of(
+        lambda *xs: xs[0], [(tf.ones([n]), tf.ones([2])) for n in (2, 3)], 2
+    )
+    written = re.search(r"input_signature=(\[.*\]), or", advice)
+    assert written is not None
+    followed(lambda *xs: xs[0], calls, results, 1, input_signature=eval(written[1]))
+
+
+def test_all_that_has_to_change_is_told() -> None:
+    calls = [(tf.ones([n]), n) for n in (1, 2, 3, 4)]
+    advice, results = advice_of(scaled, calls, 4)
+    assert "tf.constant(k, tf.int32)" in advice
+    assert "shape of x" in advice
+    again = [(x, tf.constant(k, tf.int32)) for x, k in calls]
+    followed(scaled, again, results, 2, reduce_retracing=True)
+    # Where one of them differs in some calls only, to change the other one helps.
+    some = [(tf.ones([2]), 1), (tf.ones([2]), 2), (tf.ones([3]), 3)]
+    assert "shape of x" not in advice_of(scaled, some, 3)[0]
+
+
 SIZES: dict[str, tuple[Body, Callable[[int], Any]]] = {
     "rows": (total, lambda n: tf.ones([n, 2])),
     "ranks": (total, lambda n: tf.ones([1] * n)),
@@ -206,6 +237,17 @@ def test_iterators_are_told_apart_by_what_they_give() -> None:
     pairs = tf.data.Dataset.zip((numbers, numbers))
     assert reason(numbers, pairs) == "next(it): structure tensor int64[] → tuple of 2"
     fn, _ = traced(lambda it: 0, [(iter(numbers),), (iter(numbers.take(1)),)])
+    assert fn.experimental_get_tracing_count() == 1
+
+
+def test_what_nothing_tells_apart_is_another_object() -> None:
+    arrays = [tf.TensorArray(tf.float32, 2) for _ in range(2)]
+    fn, _ = traced(lambda a: 0, [(array,) for array in arrays])
+    report = trace_report(fn)
+    assert len(report.traces) == 2
+    assert str(report.traces[1].reason) == "a: new object, TensorArray"
+    assert "0x" not in report.advice
+    fn, _ = traced(lambda a: 0, [(arrays[0],), (arrays[0],)])
     assert fn.experimental_get_tracing_count() == 1
 
 

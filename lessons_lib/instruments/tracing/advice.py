@@ -46,7 +46,9 @@ def advise_trace(
     """
     if not reason.differences:
         return advise_contents(contents)
-    return _advice(_to_change(reason), signatures, owner)
+    first, *others = _to_change(reason)
+    said = [_advice(difference, signatures, owner) for difference in (first, *others[:1])]
+    return " ".join(filter(None, said))
 
 
 def advise_contents(contents: Contents) -> str:
@@ -83,23 +85,31 @@ def advise_function(
     owner : Owner
         Whose the function is.
     """
-    found = [_to_change(reason) for reason in reasons if reason.differences]
-    if not found:
+    changes = [_to_change(reason) for reason in reasons if reason.differences]
+    if not changes:
         largest = max(contents, key=lambda found: found.constant_bytes + found.ops, default=None)
         return "" if largest is None else advise_contents(largest)
-    found = [d for d in found if d.detail is not Detail.RELAXED] or found
-    most = Counter((d.cause, d.argument) for d in found).most_common(1)[0][0]
-    alike = [d for d in found if (d.cause, d.argument) == most]
+    changes = [c for c in changes if c[0].detail is not Detail.RELAXED] or changes
+    most = Counter(map(_what, (c[0] for c in changes))).most_common(1)[0][0]
+    alike = [c[0] for c in changes if _what(c[0]) == most]
     # Two objects that live, or None against a value, say less than one that died, or two values.
     told = max(alike, key=lambda d: (d.detail is not Detail.NONE, Kind.NONE not in d.kinds))
     said = _advice(told, signatures, owner, times=len(alike))
+    # What differs in each of these traces as well has to be changed, too, to have fewer.
+    for other in next(c for c in changes if c[0] is alike[-1])[1:2]:
+        if all(_what(other) in map(_what, c) for c in changes if _what(c[0]) == most):
+            said += f" {_advice(other, signatures, owner)}".rstrip()
     return said + (_copies(contents) if owner is Owner.USER else "")
 
 
-def _to_change(reason: Reason) -> Difference:
-    """Pick the difference to do something about: relaxed shapes need nothing."""
-    found = reason.differences
-    return next((d for d in found if d.detail is not Detail.RELAXED), found[0])
+def _to_change(reason: Reason) -> list[Difference]:
+    """Pick the differences to do something about: relaxed shapes need nothing."""
+    found = list(reason.differences)
+    return [d for d in found if d.detail is not Detail.RELAXED] or found
+
+
+def _what(difference: Difference) -> tuple[TraceCause, str]:
+    return difference.cause, difference.argument
 
 
 def _advice(
@@ -318,7 +328,7 @@ def _input_signature(signatures: Sequence[Node]) -> str:
     """Write an input signature that fits all traces; empty when not all arguments are tensors."""
     specs = []
     for arguments in zip(*(node.children for node in signatures), strict=False):
-        if any(argument.kind is not Kind.TENSOR for argument in arguments):
+        if any(a.kind is not Kind.TENSOR or a.keyword_only for a in arguments):
             return ""
         if len({argument.dtype for argument in arguments}) > 1:
             return ""

@@ -15,15 +15,16 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from lessons_lib.common import internals
+from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import require_home_process, tf
-from lessons_lib.common.source import Line, is_user_file, line_of, user_line_of_frame
+from lessons_lib.common.source import Line, user_line_of_frame, user_place_in_trace
 from lessons_lib.instruments.tracing.reasons import Key, context_of
 from lessons_lib.instruments.tracing.resolve import is_loaded
 from lessons_lib.instruments.tracing.signatures import signature_of
@@ -83,33 +84,6 @@ class _Thread(threading.local):
         self.hidden = 0
 
 
-class _Patch:
-    """A function of TensorFlow's that can be replaced by a wrapper, and put back."""
-
-    def __init__(self, holder: Any, name: str, wrapper: Callable[..., Any]) -> None:
-        self.holder = holder
-        self.name = name
-        self.wrapper = wrapper
-        self.original: Callable[..., Any] = getattr(holder, name)
-        self.covered_by: Any = None
-
-    def install(self) -> None:
-        present = getattr(self.holder, self.name)
-        # Somebody who wrapped our wrapper still calls it; it must not be entered twice.
-        if present is self.wrapper or (self.covered_by is not None and present is self.covered_by):
-            return
-        self.original = present
-        self.covered_by = None
-        setattr(self.holder, self.name, self.wrapper)
-
-    def remove(self) -> None:
-        present = getattr(self.holder, self.name)
-        if present is self.wrapper:
-            setattr(self.holder, self.name, self.original)
-        elif present is not self.original:
-            self.covered_by = present  # without listeners our wrapper only passes calls on
-
-
 @dataclass(slots=True)
 class _Hook:
     """The listeners, and the wrappers that serve them."""
@@ -118,14 +92,13 @@ class _Hook:
     listeners: tuple[Listener, ...] = ()
     timing: int = 0
     thread: _Thread = field(default_factory=_Thread)
-    creating: _Patch = field(init=False)
-    calling: _Patch = field(init=False)
+    creating: Patch = field(init=False)
+    calling: Patch = field(init=False)
 
     def __post_init__(self) -> None:
-        self.creating = _Patch(
-            internals.tracing_compilation, "_create_concrete_function", _creating
-        )
-        self.calling = _Patch(internals.Function, "_call", _calling)
+        module, function = internals.tracing_compilation, internals.Function
+        self.creating = Patch(module, "_create_concrete_function", lambda _: _creating)
+        self.calling = Patch(function, "_call", lambda _: _calling)
 
     def enter(self, listener: Listener, *, timing: bool) -> None:
         require_home_process()
@@ -210,10 +183,8 @@ def calling_line() -> Line | None:
     TensorFlow's own stack is read first: it shows the user's lines where AutoGraph runs code that
     it generated from them.
     """
-    for frame in reversed(list(internals.extract_stack())):
-        if is_user_file(frame.filename):
-            return line_of(frame.filename, frame.lineno)
-    return user_line_of_frame(sys._getframe(1))
+    place = user_place_in_trace(internals.extract_stack())
+    return user_line_of_frame(sys._getframe(1)) if place is None else place.line()
 
 
 _hook: Final = _Hook()

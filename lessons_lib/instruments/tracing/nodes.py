@@ -92,6 +92,8 @@ class Node:
         For variables: an earlier argument that is the same variable.
     trainable : bool
         For variables.
+    keyword_only : bool
+        For arguments: whether they can only be given by name, which an input signature cannot say.
     full_text : str
         For other types: all that TensorFlow says of them.
     """
@@ -109,6 +111,7 @@ class Node:
     value_type: str = ""
     same_as: str = ""
     trainable: bool = True
+    keyword_only: bool = False
     full_text: str = ""
 
     @property

@@ -207,6 +207,8 @@ def _structure(new: Node, old: Node) -> Difference:
     before, now = _form(old), _form(new)
     if before == now:
         before, now = old.full_text or before, new.full_text or now
+    if before == now and new.kind is old.kind:  # nothing tells them apart but which one it is
+        return _difference(TraceCause.OBJECT, new, old)
     return Difference(new.path, TraceCause.STRUCTURE, before, now, kinds=(old.kind, new.kind))
 
 

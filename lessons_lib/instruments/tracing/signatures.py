@@ -16,6 +16,7 @@ import os
 import reprlib
 import weakref
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from lessons_lib.common import internals
@@ -42,7 +43,10 @@ def signature_of(function_type: Any) -> Node:
     names = tuple(function_type.parameters)
     reader = _Reader()
     parts = tuple(
-        reader.node(name, parameter.type_constraint)
+        replace(
+            reader.node(name, parameter.type_constraint),
+            keyword_only=parameter.kind is inspect.Parameter.KEYWORD_ONLY,
+        )
         for name, parameter in function_type.parameters.items()
     )
     bare = (Kind.VALUE, Kind.NONE, Kind.OBJECT)
@@ -163,7 +167,7 @@ class _Reader:
         )
 
     def _other(self, path: str, type_: Any) -> Node:
-        name = type(type_).__name__.removesuffix("Spec")
+        name = type(type_).__name__.removesuffix("Spec").removesuffix("TraceType")
         shape, dtype = _static_shape(type_), _dtype(type_)
         # Iterators and data sets are told apart by what they give.
         elements = internals.elements_of(type_)
@@ -180,7 +184,8 @@ class _Reader:
             dtype=dtype,
             structure=name,
             children=parts,
-            full_text=repr(type_),
+            # Other types stand for one object, and show where it lies in memory.
+            full_text=repr(type_) if isinstance(type_, tf.TypeSpec) else "",
         )
 
     def _part(self, path: str, value: Any) -> Node:
