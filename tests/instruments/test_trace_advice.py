@@ -108,9 +108,8 @@ def test_a_signature_is_not_offered_where_it_cannot_be_given() -> None:
         for size in (2, 3, 4):
             relaxed(x=tf.ones([size]))
         assert relaxed.experimental_get_tracing_count() == 2
-    advice, results = advice_of(
-        lambda *xs: xs[0], [(tf.ones([n]), tf.ones([2])) for n in (2, 3)], 2
-    )
+    calls = [(tf.ones([n]), tf.ones([2])) for n in (2, 3)]
+    advice, results = advice_of(lambda *xs: xs[0], calls, 2)
     written = re.search(r"input_signature=(\[.*\]), or", advice)
     assert written is not None
     followed(lambda *xs: xs[0], calls, results, 1, input_signature=eval(written[1]))
