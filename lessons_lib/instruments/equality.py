@@ -16,7 +16,7 @@ import enum
 import fractions
 import pathlib
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Final
@@ -149,13 +149,15 @@ def snapshot(value: Any, depth: int = 0) -> Any:
             return Fields(type(value).__name__, ((k, inside(v)) for k, v in _declared(value)))
         case Mapping():
             return {key: inside(value[key]) for key in value}
+        case np.ndarray() if value.dtype.kind == "O":
+            return inside(value.tolist())  # a copy of the array would hold the objects themselves
         case np.ndarray() | np.generic():
             return Leaf(np.array(value), str(value.dtype))
         case _ if tf.is_tensor(value) or hasattr(value, "numpy"):
             return _tensor(value)
         case tuple() if hasattr(value, "_fields"):
             return {name: inside(getattr(value, name)) for name in value._fields}
-        case Sequence():
+        case Sequence() | ValuesView():
             return [inside(item) for item in value]
         case AbstractSet():
             return Members(frozenset(map(_member, value)))

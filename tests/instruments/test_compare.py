@@ -206,6 +206,12 @@ class Scores:
     seen: set[str]
 
 
+def objects(last: float = 1.0) -> Any:
+    made = np.empty(2, object)
+    made[:] = [tf.ones([2]), tf.fill([3], last)]
+    return made
+
+
 f32 = np.float32
 NEAR: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
     (lambda: 1.0, lambda: tf.constant(1.0)),
@@ -226,6 +232,7 @@ NEAR: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
     (lambda: Scores(1.0, {"a"}), lambda: Scores(1.0, {"a"})),
     (lambda: (Mode.SUM, tf.float32, range(3)), lambda: (Mode.SUM, tf.float32, range(3))),
     (lambda: 10**400, lambda: 10**400),
+    (objects, objects),
 ]
 FAR: list[tuple[Callable[[], Any], Callable[[], Any], str]] = [
     (lambda: 1.0, lambda: tf.constant(1.1), ""),
@@ -258,6 +265,8 @@ FAR: list[tuple[Callable[[], Any], Callable[[], Any], str]] = [
     (lambda: [Mode.SUM], lambda: [Mode.MEAN], "MEAN"),
     (lambda: tf.float32, lambda: tf.float64, "float64"),
     (lambda: 10**400, lambda: 1.0, "against 1.0"),
+    (objects, lambda: objects(2.0), "result[1][0]: 1.0 against 2.0"),
+    (lambda: {"a": 1}.values(), lambda: {"a": 2}.values(), "result[0]: 1 against 2"),
     (lambda: tf.ones([2]), lambda: tf.ones([3], tf.int32), "shape [2] against [3] and dtype"),
     (
         lambda: tf.ragged.constant([[1, 2], [3, 4]]),
@@ -308,6 +317,9 @@ def test_snapshot_keeps_no_tensor_alive() -> None:
     with ll.record() as recording:
         value = tf.fill([512, 512], 1.0)
         shot = snapshot({"a": [value]})
-        del value
+        array = np.empty(1, object)
+        array[0] = value
+        others = snapshot([array, {value.ref()}])
+        del value, array
     assert recording.kept_bytes < S
-    assert shot["a"][0].values.nbytes == S
+    assert shot["a"][0].values.nbytes == others[0][0].values.nbytes == S
