@@ -18,7 +18,7 @@ import numpy as np
 import lessons_lib as ll
 from lessons_lib.common import results
 from lessons_lib.common.runtime import tf
-from lessons_lib.common.units import counted
+from lessons_lib.common.units import counted, plain_units
 from lessons_lib.notebook import display
 from lessons_lib.teaching import progress
 from lessons_lib.teaching.exercises.exercise import source_of
@@ -197,6 +197,7 @@ class DiagnosisQuestion:
         """Such as ``"loops.q6"``."""
         return self.diagnosis.key
 
+    @plain_units()  # the listing has sizes of its own, whatever the lesson's unit
     def show(self) -> None:
         """Show the listing, run the program, and show what was measured."""
         lines = self.diagnosis.listing()

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from lessons_lib.common.units import plain_units
 from lessons_lib.notebook import display
 from lessons_lib.teaching import progress
 from lessons_lib.teaching.exercises import grading
@@ -68,6 +69,7 @@ class Question:
         """Such as ``"loops.q1"``."""
         return self.exercise.key
 
+    @plain_units()  # an exercise says its budget so, whatever the lesson's unit
     def check(self, answer: Any = None, *, seed: int | None = None) -> Result:
         """Grade an answer, show the outcome and return it.
 
