@@ -1,9 +1,9 @@
-"""The leak clinic: programs that grow, to be diagnosed and mended.
+"""The leak clinic: programs that grow, to be diagnosed and fixed.
 
-``case = clinic.draw(seed)`` gives a program without a label; ``clinic.ward(seed)`` gives four with
-different causes.  Neighbours with consecutive seeds have different ones.  Run ``case.step`` in
-``ll.growth``, say what you found with `Case.diagnose`, and hand a mended maker of a step to
-`Case.mend`.  Nothing of this is graded or stored.
+``case = clinic.draw(seed)`` gives a program without a label; ``clinic.four_for(seed)`` gives four
+with different causes.  Neighbours with consecutive seeds have different ones.  Run ``case.step`` in
+``ll.growth``, say what you found with `Case.diagnose`, and hand a fixed maker of a step to
+`Case.fix`.  Nothing of this is graded or stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lessons_lib.common.runtime import tf
 from lessons_lib.common.units import MIB
 from lessons_lib.instruments.growth import Cause, growth
 from lessons_lib.notebook import display
-from lessons_lib.teaching.clinic_programs import AILMENTS, Ailment
+from lessons_lib.teaching.clinic_programs import FAULTS, Fault
 from lessons_lib.teaching.exercises import compare
 from lessons_lib.teaching.exercises.warnings import without_warnings
 from lessons_lib.teaching.exercises.watchdog import Tripped, Watchdog
@@ -52,7 +52,7 @@ _SIGNS: Final = {
 
 @dataclass(frozen=True, repr=False)
 class Outcome(results.Result):
-    """What the clinic says to a diagnosis or a cure.
+    """What the clinic says to a diagnosis or a fix.
 
     Attributes
     ----------
@@ -111,10 +111,10 @@ class Case:
     """
 
     def __init__(self, number: int, rows: int) -> None:
-        self._ailment: Ailment = AILMENTS[number]
+        self._fault: Fault = FAULTS[number]
         self.name = f"case {number + 1}"
         self._rows = rows
-        self.source = _source(self._ailment.faulty, rows)
+        self.source = _source(self._fault.faulty, rows)
         self.step: Callable[[int], Any] = self.make_step()
 
     def __repr__(self) -> str:
@@ -164,15 +164,15 @@ class Case:
         if wanted.lower() not in known:
             raise ValueError(f"{cause!r} is not a cause: give one of {names}")
         named = known[wanted.lower()]
-        if named is self._ailment.cause:
-            return _outcome(True, f"{self.name}: {named}. {self._ailment.why}")
+        if named is self._fault.cause:
+            return _outcome(True, f"{self.name}: {named}. {self._fault.why}")
         look = "Run its step in ll.growth: what rises with each call, and who holds it?"
         if named is Cause.NONE:
             return _outcome(False, f"{self.name}: it does grow. {look}")
         return _outcome(False, f"{self.name}: not {named}: if it were, {_SIGNS[named]}. {look}")
 
-    def mend(self, make_step: Any) -> Outcome:
-        """Check a mended program: it gives the same numbers and does not grow.
+    def fix(self, make_step: Any) -> Outcome:
+        """Check a fixed program: it gives the same numbers and does not grow.
 
         Parameters
         ----------
@@ -180,12 +180,12 @@ class Case:
             Your version of the program's ``make_step``: it takes nothing and returns the step.
         """
         if not callable(make_step):
-            return _outcome(False, "mend needs your make_step itself, without calling it.")
+            return _outcome(False, "fix needs your make_step itself, without calling it.")
         try:
             inspect.signature(make_step).bind()
         except TypeError:
             return _outcome(
-                False, "mend needs your make_step, which takes nothing and returns the step."
+                False, "fix needs your make_step, which takes nothing and returns the step."
             )
         except ValueError:  # some callables tell nothing: calling it will show
             pass
@@ -197,7 +197,7 @@ class Case:
             with without_warnings(), Watchdog(_SECONDS, _CEILING):
                 step = make_step()
                 if compare.is_nothing(step):
-                    text = f"{self.name}: nothing is mended yet. Write a make_step that returns "
+                    text = f"{self.name}: nothing is fixed yet. Write a make_step that returns "
                     return _outcome(False, f"{text}the step, a function of i.", attempted=False)
                 if not callable(step):
                     return _outcome(False, "make_step has to return the step, a function of i.")
@@ -219,12 +219,12 @@ class Case:
             return _outcome(
                 False, f"The numbers are right, but it still grows: {grown.cause}, {size}."
             )
-        return _outcome(True, f"{self.name} is mended: same numbers, no growth.")
+        return _outcome(True, f"{self.name} is fixed: same numbers, no growth.")
 
 
 def _source(maker: Callable[[], Any], rows: int) -> str:
     text = textwrap.dedent(inspect.getsource(maker)).strip()
-    text = re.sub(r"\b_make_\w+?_(?:faulty|mended)\b", "make_step", text)
+    text = re.sub(r"\b_make_\w+?_(?:faulty|fixed)\b", "make_step", text)
     # Types and names of rooms are for this package, not for the learner.
     text = re.sub(r": Any\b|: int\b| -> Any\b", "", text)
     return f"ROWS = {rows}\n\n\n{text}"
@@ -240,10 +240,10 @@ def draw(seed: int) -> Case:
     """
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise TypeError(f"a seed is a whole number, not {seed!r}: give your seat's number")
-    return Case(seed % len(AILMENTS), 128 + 32 * (seed // len(AILMENTS) % 4))
+    return Case(seed % len(FAULTS), 128 + 32 * (seed // len(FAULTS) % 4))
 
 
-def ward(seed: int) -> tuple[Case, Case, Case, Case]:
+def four_for(seed: int) -> tuple[Case, Case, Case, Case]:
     """Draw four programs with four different causes, for one learner."""
-    first, second, third, fourth = (draw(seed + 2 * bed) for bed in range(4))
+    first, second, third, fourth = (draw(seed + 2 * n) for n in range(4))
     return first, second, third, fourth

@@ -1,4 +1,4 @@
-"""The leak clinic's programs: each grows in its own way, with a mended twin beside it.
+"""The leak clinic's programs: each grows in its own way, with a fixed twin beside it.
 
 The functions here are shown to learners as source, under the plain name ``make_step``, so nothing
 in their text tells what is wrong with them.  ``ROWS`` differs from learner to learner.  A step
@@ -22,14 +22,14 @@ Maker = Callable[[], Callable[[int], Any]]
 
 
 @dataclass(frozen=True)
-class Ailment:
+class Fault:
     """What is wrong with a program.
 
     Attributes
     ----------
     cause : Cause
         The name of the cause.
-    faulty, mended : callable
+    faulty, fixed : callable
         Each makes a step.
     why : str
         What happens, and what to do about it.
@@ -37,7 +37,7 @@ class Ailment:
 
     cause: Cause
     faulty: Maker
-    mended: Maker
+    fixed: Maker
     why: str
 
 
@@ -59,7 +59,7 @@ def _make_descent_faulty() -> Any:
     return step
 
 
-def _make_descent_mended() -> Any:
+def _make_descent_fixed() -> Any:
     weights = tf.Variable(tf.ones([ROWS, 64]))
     history = []
 
@@ -87,7 +87,7 @@ def _make_sampler_faulty() -> Any:
     return step
 
 
-def _make_sampler_mended() -> Any:
+def _make_sampler_fixed() -> Any:
     examples = []
 
     def step(i: int) -> Any:
@@ -112,7 +112,7 @@ def _make_schedule_faulty() -> Any:
     return lambda i: float(update(x, i))
 
 
-def _make_schedule_mended() -> Any:
+def _make_schedule_fixed() -> Any:
     @tf.function
     def update(x: Any, epoch: Any) -> Any:
         for _ in range(4):
@@ -141,7 +141,7 @@ def _make_pipeline_faulty() -> Any:
     return step
 
 
-def _make_pipeline_mended() -> Any:
+def _make_pipeline_fixed() -> Any:
     @tf.function
     def scale(x: Any, shift: Any) -> Any:
         for _ in range(4):
@@ -170,7 +170,7 @@ def _make_session_faulty() -> Any:
     return step
 
 
-def _make_session_mended() -> Any:
+def _make_session_fixed() -> Any:
     graph = tf.Graph()
     with graph.as_default():
         table = tf.constant(np.full([ROWS, 32], 0.5, np.float32))
@@ -195,7 +195,7 @@ def _make_ensemble_faulty() -> Any:
     return step
 
 
-def _make_ensemble_mended() -> Any:
+def _make_ensemble_fixed() -> Any:
     member = tf.Variable(tf.zeros([ROWS, 64]))
 
     def step(i: int) -> Any:
@@ -219,7 +219,7 @@ def _make_monitor_faulty() -> Any:
     return step
 
 
-def _make_monitor_mended() -> Any:
+def _make_monitor_fixed() -> Any:
     log = []
 
     def step(i: int) -> Any:
@@ -244,61 +244,61 @@ def _make_reader_faulty() -> Any:
     return step
 
 
-def _make_reader_mended() -> Any:
+def _make_reader_fixed() -> Any:
     data = tf.data.Dataset.range(64).map(lambda k: tf.fill([ROWS, 16], 0.5)).shuffle(32)
     return lambda i: float(tf.reduce_mean(next(iter(data)))) + i
 
 
 #: In an order in which every second one has a cause of its own.
-AILMENTS: Final = (
-    Ailment(
+FAULTS: Final = (
+    Fault(
         Cause.RETAINED_TENSORS,
         _make_descent_faulty,
-        _make_descent_mended,
+        _make_descent_fixed,
         "The history holds every gradient as a tensor. Keep the number that you want of it.",
     ),
-    Ailment(
+    Fault(
         Cause.RETAINED_TENSORS,
         _make_sampler_faulty,
-        _make_sampler_mended,
+        _make_sampler_fixed,
         "batch[0] is a view: each kept row keeps its whole batch alive. Keep a number or a copy.",
     ),
-    Ailment(
+    Fault(
         Cause.RETRACING,
         _make_schedule_faulty,
-        _make_schedule_mended,
+        _make_schedule_fixed,
         "A Python number is part of the key of a trace, so each epoch is traced anew, and all "
         "traces stay. Pass a tensor.",
     ),
-    Ailment(
+    Fault(
         Cause.RETRACING,
         _make_pipeline_faulty,
-        _make_pipeline_mended,
+        _make_pipeline_fixed,
         "Each round makes a tf.function and traces it, and the dict keeps them all. Make one, and "
         "pass what changes as a tensor.",
     ),
-    Ailment(
+    Fault(
         Cause.GRAPH_GROWTH,
         _make_session_faulty,
-        _make_session_mended,
+        _make_session_fixed,
         "Each round adds operations and a constant to the same graph. Build once and feed.",
     ),
-    Ailment(
+    Fault(
         Cause.VARIABLES,
         _make_ensemble_faulty,
-        _make_ensemble_mended,
+        _make_ensemble_fixed,
         "Each round makes a variable, and the module owns them all. Make one and assign to it.",
     ),
-    Ailment(
+    Fault(
         Cause.PYTHON_OBJECTS,
         _make_monitor_faulty,
-        _make_monitor_mended,
+        _make_monitor_fixed,
         "The log keeps whole NumPy arrays; no tensor is alive. Keep a summary.",
     ),
-    Ailment(
+    Fault(
         Cause.DATASET_BUFFERS,
         _make_reader_faulty,
-        _make_reader_mended,
+        _make_reader_fixed,
         "Each kept iterator holds a shuffle buffer of its own. Keep one dataset and let its "
         "iterators go.",
     ),
