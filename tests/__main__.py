@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -137,12 +137,13 @@ def counted(report: str) -> tuple[int, int, int]:
 
 def slowest_modules(report: str) -> tuple[tuple[float, str], ...]:
     """Give the modules of a JUnit report that took longest, with their seconds, longest first."""
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     for case in ET.fromstring(report).iter("testcase"):
         # A test in a class has the class at the end of its module's name.
         module = re.sub(r"(\.[A-Z]\w*)+$", "", case.get("classname", ""))
         seconds[module] += float(case.get("time", 0))
-    return tuple((took, module) for module, took in seconds.most_common(LISTED))
+    longest = sorted(((took, module) for module, took in seconds.items()), reverse=True)
+    return tuple(longest[:LISTED])
 
 
 def summarise(steps: list[Step]) -> int:

@@ -26,7 +26,9 @@ def child(tool: str, workload: str) -> list[float]:
 
         tf: Any = ll.runtime.tf
     else:
-        import tensorflow as tf
+        import tensorflow
+
+        tf = tensorflow
     call, true = WORKLOADS[workload](tf)
     measure = TOOLS[tool][1]
     return [measure(call) / true - 1 for _ in range(2)]

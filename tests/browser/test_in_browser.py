@@ -19,7 +19,14 @@ import pytest
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
 
-from playwright.sync_api import Browser, BrowserContext, Locator, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Locator,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 from tests.browser import looks
 from tests.browser.bad_notebook import write_bad_notebook
@@ -39,7 +46,8 @@ FLAGS = [
     "--disable-sync",
 ]
 NEWS_MS = 5_000  # a question about news would show by then
-LAPTOP, PROJECTOR = {"width": 1366, "height": 768}, {"width": 1920, "height": 1080}
+LAPTOP: ViewportSize = {"width": 1366, "height": 768}
+PROJECTOR: ViewportSize = {"width": 1920, "height": 1080}
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 LESSONS = [path.stem for path in lesson_paths()]

@@ -55,7 +55,7 @@ FUNCTIONS: tuple[Any, ...] = (None, 3, "step", [], needs_one, later)
 COUNTS: tuple[Any, ...] = (None, "3", 2.5, True, -1, [3], np.ones(3))
 
 #: For every public name, calls that cannot work; what is only a result's class has none.
-CALLS: dict[str, list[Callable[[], Any]]] = {
+CALLS: dict[str, list[Any]] = {
     "parse_bytes": [lambda s=s: ll.parse_bytes(s) for s in SIZES],
     "format_bytes": [lambda n=n: ll.format_bytes(n) for n in ("3", None, [1], float("nan"))],
     "budget": [lambda s=s: enter(ll.budget(s)) for s in SIZES]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -56,7 +58,7 @@ def test_slope_is_not_moved_by_outliers() -> None:
 
 def test_noise_floor_of_a_line_is_zero_and_of_scatter_is_not() -> None:
     assert noise_floor(CALLS, 2.0 * CALLS, 2.0) == 0
-    scatter = 10.0 * (-1) ** np.arange(N)
+    scatter: Any = 10.0 * (-1) ** np.arange(N)
     # Three standard errors: 3 · 1.4826 · 10 / sqrt(Σ (i − 14.5)²), the sum being N(N² − 1)/12.
     expected = 3 * 1.4826 * 10 / np.sqrt(N * (N**2 - 1) / 12)
     assert noise_floor(CALLS, scatter, 0.0) == pytest.approx(expected)
@@ -95,7 +97,8 @@ def test_noise_grows_where_neighbours_scatter_alike() -> None:
     assert persistence(CALLS, steps, 0.0) == pytest.approx(expected)
     assert persistence(CALLS, CALLS**2, 29.0) == 1  # never falls
     assert persistence(CALLS, CALLS % 6 + CALLS, 1.0) == 1  # repeats itself
-    assert persistence(CALLS, (-1.0) ** np.arange(N), 0.0) == 1
+    turns: Any = (-1.0) ** np.arange(N)
+    assert persistence(CALLS, turns, 0.0) == 1
 
 
 def test_floor_and_unknown_values() -> None:

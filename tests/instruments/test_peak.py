@@ -220,7 +220,8 @@ def test_pictures_say_what_they_show(x: Any) -> None:
     assert ax.get_xlabel() == "steps n"
     assert ax.get_ylabel() == "peak in S"
     assert [text.get_text() for text in ax.texts] == ["a list: n S"]
-    line, marks = ax.lines
+    lines: Any = ax.lines
+    line, marks = lines
     assert list(marks.get_ydata()) == [5 * S, 10 * S, 40 * S]
     assert line.get_ydata()[-1] == pytest.approx(40 * S)
     assert "peak 1 S" in alt_text(peak(lambda: x + x))

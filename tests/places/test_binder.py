@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -28,7 +29,7 @@ WHEELS = {"tensorflow": "tensorflow-cpu"}  # here: there
 ONLY_THERE = {"nbgitpuller", "notebook"}
 #: Headings in requirements.txt above what the lessons need to run.
 NEEDED = ("What is measured", "What the lessons run in")
-LINUX = default_environment() | {
+LINUX: Any = default_environment() | {
     "sys_platform": "linux",
     "platform_machine": "x86_64",
     "platform_system": "Linux",

@@ -334,7 +334,7 @@ def drawn_ticks_only(ax: Axes) -> None:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("limit", [None, 30 * MIB, 33 * MIB])
 def test_no_text_is_cut_off_or_covers_another(name: str, limit: int | None) -> None:
-    ax = CASES[name]().plot(limit=limit)
+    ax: Any = CASES[name]().plot(limit=limit)
     drawn_ticks_only(ax)
     boxes = texts_of(ax.figure)
     assert outside(ax.figure, boxes) == []
@@ -342,7 +342,7 @@ def test_no_text_is_cut_off_or_covers_another(name: str, limit: int | None) -> N
 
 
 def test_texts_that_collide_or_leave_the_page_would_be_noticed() -> None:
-    ax = small().plot()
+    ax: Any = small().plot()
     name = next(text for text in ax.texts if text.get_gid() == "name")
     ax.text(*name.get_position(), "in the way")
     ax.text(1.2, 0.5, "gone", transform=ax.transAxes)
@@ -358,7 +358,7 @@ def names_of(ax: Axes) -> list[Any]:
 @pytest.mark.parametrize("name", ["small", "step", "graph", "negative", "tiny", "one_huge"])
 def test_names_lie_inside_their_bands(name: str) -> None:
     recording = CASES[name]()
-    ax = recording.plot()
+    ax: Any = recording.plot()
     ax.figure.draw_without_rendering()
     polygons = [
         ax.transData.transform(path.vertices)
@@ -375,7 +375,7 @@ def test_names_lie_inside_their_bands(name: str) -> None:
 
 
 def test_the_peak_is_marked_above_all_data() -> None:
-    ax = step().plot()
+    ax: Any = step().plot()
     (peak,) = (text for text in ax.texts if text.get_gid() == "peak")
     assert peak.get_text() == "peak 28 MiB"
     ax.figure.draw_without_rendering()
@@ -389,14 +389,14 @@ def test_what_is_too_brief_to_be_named_is_named_at_the_peak() -> None:
 
 
 def test_an_empty_recording_says_so() -> None:
-    ax = Recording("x", 1.0).plot()
+    ax: Any = Recording("x", 1.0).plot()
     assert [text.get_text() for text in ax.texts] == ["nothing was allocated"]
     assert "nothing was allocated" in get_alt(ax)
     assert "nothing was allocated" not in get_alt(small().plot())
 
 
 def test_what_was_kept_is_written_at_its_height() -> None:
-    ax = negative().plot()
+    ax: Any = negative().plot()
     (kept,) = (text for text in ax.texts if text.get_gid() == "margin")
     assert kept.get_text() == "kept\n−10 MiB"
     kept_at = ax.transData.inverted().transform(kept.get_transform().transform(kept.get_position()))
@@ -405,7 +405,7 @@ def test_what_was_kept_is_written_at_its_height() -> None:
 
 def test_a_limit_is_drawn_where_it_is_or_named_at_the_edge() -> None:
     for limit, words in ((10 * MIB, "limit\n10 MiB"), ("30 MiB", "limit\n30 MiB")):
-        ax = small().plot(limit=limit)
+        ax: Any = small().plot(limit=limit)
         (line,) = (line for line in ax.lines if line.get_gid() == "limit")
         assert ax.get_ylim()[0] < line.get_ydata()[0] < ax.get_ylim()[1]
         assert words in [text.get_text() for text in ax.texts]
@@ -440,7 +440,7 @@ def test_operations_that_were_fused_in_are_named() -> None:
     assert name.get_text() == "MatMul+BiasAdd+Relu 512×512 · 1 MiB"
 
 
-def legend_words(figure: Figure) -> list[str]:
+def legend_words(figure: Any) -> list[str]:
     legends = figure.findobj(mpl.legend.Legend)
     return [text.get_text() for legend in legends for text in legend.get_texts()]
 
@@ -553,10 +553,12 @@ def face_of(ax: Axes, op: str, recording: Recording) -> set[str]:
     size = max(b.nbytes for b in recording.buffers if b.op == op)
     out = set()
     for collection in ax.collections:
+        path: Any
         for path in collection.get_paths():
             high = np.ptp(path.vertices[[0, -2], 1])
             if collection.get_gid() == "bands" and high == size:
-                out.add(to_hex(collection.get_facecolor()[0]))
+                face: Any = collection.get_facecolor()
+                out.add(to_hex(face[0]))
     return out
 
 
@@ -610,7 +612,7 @@ def test_layers_are_drawn_on_top_of_the_bands() -> None:
     s.new(MIB, "Fill")
     for _ in range(1024):
         s.new(KIB, "Tanh")
-    ax = s.done().plot()
+    ax: Any = s.done().plot()
     (layer,) = (c for c in ax.collections if c.get_gid() == "layer")
     heights = layer.get_paths()[0].vertices[:, 1]
     # One MiB below, from the first birth on, and 1024 KiB on top of it.
@@ -645,7 +647,7 @@ def test_alternative_text_has_times_only_after_the_sign_for_about() -> None:
 def test_the_page_gets_an_image_with_escaped_alternative_text() -> None:
     s = Script()
     s.new(MIB, '<script>alert("op")</script>')
-    ax = s.done('<script>alert("$x_1$")</script>').plot()
+    ax: Any = s.done('<script>alert("$x_1$")</script>').plot()
     assert not any(text.get_parse_math() for text in ax.findobj(mpl.text.Text) if text.get_text())
     page = ax._repr_html_()
     assert page is not None
@@ -659,16 +661,17 @@ def test_the_page_gets_an_image_with_escaped_alternative_text() -> None:
 
 
 def test_a_picture_is_the_same_each_time() -> None:
-    one, two = step().plot(), step().plot()
+    axes: tuple[Any, ...] = step().plot(), step().plot(), step(5).plot()
+    one, two, other = axes
     assert png(one.figure) == png(two.figure) == png(one.figure)
-    assert png(one.figure) != png(step(5).plot().figure)
+    assert png(one.figure) != png(other.figure)
     assert repr(one) == repr(two) == "<Axes: a training step>"
     assert repr(one.figure) == "<Figure: a training step>"
 
 
 @pytest.mark.parametrize("name", ["step", "many"])
 def test_images_are_of_a_sensible_size(name: str) -> None:
-    figure = CASES[name]().plot().figure
+    figure: Any = CASES[name]().plot().figure
     assert 1100 <= figure.bbox.width <= 1350
     assert len(png(figure)) < 150_000
     assert to_hex(figure.get_facecolor()) == PAPER
@@ -683,14 +686,15 @@ def test_drawing_leaves_matplotlib_as_it_was() -> None:
     with mpl.rc_context():
         mpl.rcdefaults()
         before = dict(mpl.rcParams)
-        ax = step().plot()
+        ax: Any = step().plot()
         ax._repr_html_()
         step().by_op().plot()
         timelines({"a": small(), "b": step()})
         assert dict(mpl.rcParams) == before
     assert plt.get_fignums() == []
     with mpl.rc_context({"font.size": 40, "text.color": "red", "axes.labelcolor": "red"}):
-        assert png(step().plot().figure) == png(ax.figure)
+        drawn: Any = step().plot()
+        assert png(drawn.figure) == png(ax.figure)
 
 
 def test_the_users_axes_are_drawn_on_and_returned() -> None:
@@ -767,7 +771,7 @@ def test_texts_are_shortened_to_a_width() -> None:
 def test_the_byte_axis_has_round_numbers_of_a_fitting_unit(nbytes: int, unit: str) -> None:
     s = Script()
     s.new(nbytes)
-    ax = s.done().plot()
+    ax: Any = s.done().plot()
     assert ax.get_ylabel() == unit
     size = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": 1024 * MIB}[unit]
     for tick, label in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True):
@@ -778,7 +782,7 @@ def test_the_byte_axis_has_round_numbers_of_a_fitting_unit(nbytes: int, unit: st
 # Bars
 
 
-def bar_lengths(ax: Axes) -> list[float]:
+def bar_lengths(ax: Any) -> list[float]:
     return [patch.get_width() for patch in ax.patches if patch.get_gid() == "bar"]
 
 
@@ -791,7 +795,7 @@ def test_bars_are_as_long_as_their_bytes() -> None:
     s.new(6 * MIB, "Tanh")
     s.free(s.new(2 * MIB, "MatMul"))
     s.free(s.new(3 * MIB, "Mul"))
-    ax = s.done().by_op().plot()
+    ax: Any = s.done().by_op().plot()
     # At the peak (9 MiB): Tanh 6, Mul 3; kept: Tanh 6; allocated: Tanh 6, Mul 3, MatMul 2.
     assert values_of(ax) == [
         *("6 MiB", "3 MiB", "–"),
@@ -807,7 +811,7 @@ def test_bars_of_a_comparison_go_both_ways() -> None:
     one, two = Script(), Script()
     one.new(6 * MIB, "Tanh", line=1)
     two.new(3 * MIB, "MatMul", line=1)
-    ax = one.done("one").diff(two.done("two")).plot()
+    ax: Any = one.done("one").diff(two.done("two")).plot()
     assert values_of(ax)[:2] == ["−6 MiB", "+3 MiB"]
     lengths = bar_lengths(ax)
     assert lengths[0] < 0 < lengths[1]
@@ -819,7 +823,7 @@ def test_a_far_larger_column_says_that_its_scale_is_another() -> None:
     s = Script()
     for _ in range(50):
         s.free(s.new(MIB))
-    ax = s.done().by_op().plot()
+    ax: Any = s.done().by_op().plot()
     headings = [text.get_text() for text in ax.texts if text.get_gid() == "heading"]
     assert headings[-1] == "50 MiB, other scale"
     assert headings[1] == "1 MiB together"
@@ -834,7 +838,7 @@ def test_no_text_of_a_table_is_cut_off_or_covers_another(name: str, by: str) -> 
         "line": recording.by_line,
         "diff": lambda: recording.diff(negative()),
     }
-    ax = pick[by]().plot()
+    ax: Any = pick[by]().plot()
     boxes = texts_of(ax.figure)
     assert outside(ax.figure, boxes) == []
     assert collisions(boxes) == []
@@ -844,7 +848,7 @@ def test_rows_that_do_not_fit_are_added_up() -> None:
     s = Script()
     for i in range(20):
         s.new((20 - i) * KIB, f"Op{i}")
-    ax = s.done().by_op().plot(most=4)
+    ax: Any = s.done().by_op().plot(most=4)
     names = [text.get_text() for text in ax.texts if text.get_gid() == "name"]
     assert names == ["Op0", "Op1", "Op2", "… 17 more"]
     assert values_of(ax)[3] == f"{17 * 18 // 2} KiB"

@@ -41,7 +41,7 @@ def made(
         reserved=(columns[1] + 255) // 256 * 256,
         born=columns[2],
         died=columns[3],
-        times=np.arange(events) * 0.5,
+        times=np.arange(events).astype(np.float64) * 0.5,
     )
     recording = Recording.open(label)
     recording.close(seconds=events * 0.5, buffers=store, exact=True, notes=())

@@ -404,7 +404,7 @@ def test_a_missing_return_a_gradient_and_a_none_are_told_apart(double: Exercise)
         return tape.gradient(y, x)
 
     def looked_up(x: Any) -> Any:
-        return {}.get("result")
+        return dict[str, Any]().get("result")
 
     for answer, words in (
         (forgets, "`forgets` computes, but ends without `return`"),

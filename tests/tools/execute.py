@@ -66,10 +66,12 @@ class _Client(NotebookClient):
 
     seconds: dict[int, float]
 
-    async def async_execute_cell(self, cell: Any, cell_index: int, **options: Any) -> Any:
+    async def async_execute_cell(
+        self, cell: Any, cell_index: int, *args: Any, **options: Any
+    ) -> Any:
         begun = time.perf_counter()
         try:
-            return await super().async_execute_cell(cell, cell_index, **options)
+            return await super().async_execute_cell(cell, cell_index, *args, **options)
         finally:
             self.seconds[cell_index] = time.perf_counter() - begun
 
