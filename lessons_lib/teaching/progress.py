@@ -10,14 +10,15 @@ kernel is still shown.  Best figures are bytes or counts, as in the exercise.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+import filelock
+import platformdirs
 
 from lessons_lib.common import results
 from lessons_lib.common.files import write_atomically
@@ -26,6 +27,9 @@ from lessons_lib.notebook import display
 VARIABLE: Final = "LESSONS_LIB_PROGRESS"
 FORMAT: Final = "lessons_lib progress"
 VERSION: Final = 1
+
+#: Another notebook holds the lock for some milliseconds.
+_LOCK_SECONDS: Final = 10.0
 
 Document = dict[str, Any]
 _HEADERS: Final = ("lesson", "exercises passed", "questions answered", "what comes next")
@@ -40,15 +44,7 @@ def path() -> Path:
     """Give the file's place; it need not exist."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen).expanduser()
-    home = Path.home()
-    match sys.platform:
-        case "win32":
-            base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-        case "darwin":
-            base = home / "Library" / "Application Support"
-        case _:
-            base = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
-    return base / "lessons_lib" / "progress.json"
+    return platformdirs.user_data_path("lessons_lib", appauthor=False) / "progress.json"
 
 
 @dataclass(frozen=True, repr=False)
@@ -213,13 +209,13 @@ def _change(change: Callable[[Document], None]) -> None:
     target = path()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(target):
+        with filelock.FileLock(f"{target}.lock", timeout=_LOCK_SECONDS):
             document, writable = _read(target)
             if writable:
                 change(document)
                 write_atomically(target, json.dumps(document, indent=1, sort_keys=True) + "\n")
                 return
-    except OSError as error:
+    except OSError as error:  # a lock that is not to be had is one, too
         reason = error.strerror or type(error).__name__
         _say(
             f"Progress can't be written to {target} ({reason}): it lasts until this kernel ends. "
@@ -298,26 +294,3 @@ def _set_aside(target: Path) -> Path | None:
                 return None
             return aside
     return None
-
-
-@contextlib.contextmanager
-def _locked(target: Path) -> Iterator[None]:
-    """Hold a lock that other notebooks respect; the system frees it when a kernel is killed."""
-    with open(target.with_name(target.name + ".lock"), "a+b") as file:
-        if sys.platform == "win32":
-            import msvcrt
-
-            # One byte at the start; waits for about ten seconds, then raises OSError.
-            file.seek(0)
-            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-            try:
-                yield
-            finally:
-                file.seek(0)
-                msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
-        else:
-            import fcntl
-
-            with contextlib.suppress(OSError):  # some network file systems have no locks
-                fcntl.flock(file, fcntl.LOCK_EX)
-            yield
