@@ -25,7 +25,7 @@ from IPython.core.inputtransformer2 import (
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
-from lessons_lib.common.units import counted, format_bytes
+from lessons_lib.common.units import about_seconds, counted, format_bytes
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 
@@ -49,7 +49,7 @@ def summary_line(recording: Recording) -> str:
     note = "" if recording.exact else " (not exact: see _mem.notes)"
     return (
         f"peak {format_bytes(recording.peak_bytes)}, kept {format_bytes(recording.kept_bytes)}, "
-        f"{counted(recording.buffers.total, 'buffer')}, ≈ {recording.seconds * 1e3:.3g} ms{note}"
+        f"{counted(recording.buffers.total, 'buffer')}, {about_seconds(recording.seconds)}{note}"
     )
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from lessons_lib.common.results import Result, html_table, summary_html
+from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.source import Line
-from lessons_lib.common.units import counted, format_bytes
+from lessons_lib.common.units import about_seconds, counted, format_bytes
 from lessons_lib.recording import composition, recording_file
 from lessons_lib.recording.breakdown import (
     UNKNOWN,
@@ -216,7 +216,7 @@ class Recording(Result):
         return (
             f"<Recording{label}: peak {format_bytes(self.peak_bytes)}, "
             f"kept {format_bytes(self.kept_bytes)}, {counted(self.buffers.total, 'buffer')}, "
-            f"≈ {self.seconds * 1e3:.3g} ms{inexact}>"
+            f"{about_seconds(self.seconds)}{inexact}>"
         )
 
 
@@ -231,9 +231,9 @@ def _(result: Recording) -> str:
                 format_bytes(result.kept_bytes),
                 format_bytes(result.allocated_bytes),
                 result.buffers.total,
-                f"≈ {result.seconds * 1e3:.3g} ms",
+                about_seconds(result.seconds),
             )
         ],
     )
-    notes = html_table(("note",), [(note,) for note in result.notes]) if result.notes else ""
+    notes = notes_table(result.notes)
     return head + buffers_html(result.at_peak(), most=8, caption="alive at the peak") + notes

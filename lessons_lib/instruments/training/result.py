@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lessons_lib.common.results import Result, html_table, summary_html
+from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.training.batch_size import BatchEstimate, describe
 from lessons_lib.instruments.training.categories import Category
@@ -122,6 +122,4 @@ def _(result: TrainingMemory) -> str:
         parts.append(html_table(("layer", "activations", "buffers"), layers))
     if result.largest_batch is not None:
         parts.append(html_table(("largest batch",), [(describe(result.largest_batch),)]))
-    if result.notes:
-        parts.append(html_table(("note",), [(note,) for note in result.notes]))
-    return "".join(parts)
+    return "".join((*parts, notes_table(result.notes)))
