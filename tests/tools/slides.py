@@ -27,9 +27,14 @@ _TEMPLATE = """
 {%- block html_head_js_mathjax -%}{%- endblock -%}
 {%- block html_head_css -%}
 <style>
+  :root { --r-heading-text-transform: none !important; --r-main-font-size: 24px !important; }
   .reveal .slides { text-align: left; }
-  .reveal h1, .reveal h2, .reveal h3 { text-transform: none; }
-  .reveal img { max-height: 60vh; max-width: 100%; }
+  .reveal h1, .reveal h2, .reveal h3 { text-transform: none !important; }
+  .reveal h1 { font-size: 1.6em; } .reveal h2 { font-size: 1.4em; } .reveal h3 { font-size: 1.2em; }
+  .reveal img { max-height: 460px !important; max-width: 100%; margin: 0 !important; }
+  .reveal pre { width: 100%; margin: 0; box-shadow: none; font-size: 0.8em; }
+  .reveal table { font-size: 0.8em; }
+  .reveal .jp-Cell { padding: 0.1em 0; }
   .reveal .jp-OutputPrompt, .reveal .jp-InputPrompt { display: none; }
 </style>
 {%- endblock -%}
@@ -40,14 +45,30 @@ _TEMPLATE = """
     controls: true, progress: true, hash: true, slideNumber: true, transition: "none",
     width: 1280, height: 720, center: false,
   });
-  // A slide that is longer than the screen can be scrolled.
-  const scroll = () => {
+  // Everything of a slide is in view, its fragments too: what would be taller is made smaller.
+  const HEIGHT = 720, SMALLEST = 0.4;
+  const fit = () => {
     for (const slide of document.querySelectorAll(".reveal .slides section")) {
-      slide.style.overflowY = "auto";
-      slide.style.maxHeight = "100%";
+      if (slide.querySelector("section")) continue;
+      const shown = [slide, slide.parentElement].filter((part) => part.tagName === "SECTION");
+      const before = shown.map((part) => part.style.cssText);
+      shown.forEach((part) => { part.style.cssText += "; display: block !important"; });
+      let scale = 1;
+      slide.style.zoom = scale;
+      while (slide.scrollHeight * scale > HEIGHT && scale > SMALLEST) {
+        scale = Math.round(100 * scale - 5) / 100;
+        slide.style.zoom = scale;
+      }
+      slide.dataset.scale = scale;
+      slide.dataset.height = Math.round(slide.scrollHeight * scale);
+      shown.forEach((part, place) => { part.style.cssText = before[place]; });
+      slide.style.zoom = scale;
     }
+    document.body.dataset.fitted = "true";
+    Reveal.layout();
   };
-  Reveal.on("ready", scroll);
+  const drawn = () => Promise.all([...document.images].map((image) => image.decode()));
+  Reveal.on("ready", () => drawn().then(fit, fit));
 </script>
 {%- endblock -%}
 """.strip()
