@@ -21,13 +21,22 @@ from typing import Final
 
 from lessons_lib import __version__
 from lessons_lib.cli import lessons, program
+from lessons_lib.cli.ending import (
+    before_the_end,
+    ignoring_interrupts,
+    progress,
+    say,
+    wait_for_threads,
+)
 from lessons_lib.cli.html_report import ProgramReport
 from lessons_lib.common import runtime
 from lessons_lib.common.files import write_atomically
+from lessons_lib.common.interrupts import Held
 from lessons_lib.common.units import format_bytes
-from lessons_lib.instruments.tracing import watch_retracing
+from lessons_lib.instruments.tracing import RetracingWatch, watch_retracing
 from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recorder import record
+from lessons_lib.recording.recording import Recording
 
 _UNUSABLE: Final = 2
 #: Variables that TensorFlow reads when it is loaded, by the beginning of their name.
@@ -101,58 +110,88 @@ def _check_place(output: Path) -> None:
 
 def _run(program: Callable[[], None], command: str, output: Path) -> int:
     """Run a program, write its report, and give the exit code; its failures are passed on."""
-    settings = _early_settings()
+    run = _Run(command, output)
+    run.begin()
     error: BaseException | None = None
-    recording = None
-    try:
-        with contextlib.ExitStack() as stack:
-            watch = stack.enter_context(watch_retracing())
-            opened = stack.enter_context(record(command))
-            recording = opened
-            running = set(threading.enumerate())
-            try:
-                program()
-            except BaseException as raised:  # it is passed on below, as Python would
-                error = raised
-            left = sorted(
-                thread.name
-                for thread in set(threading.enumerate()) - running
-                if not thread.daemon  # Python ends the others at once
-            )
+    code = 0
+    with before_the_end(run.finish):
+        try:
+            program()
+        except BaseException as raised:  # it is passed on, as Python would
+            error = raised
+        try:
+            code = _pass_on(error)
             if os.getpid() != runtime.home_process:
-                # A forked child came back here: the recording and the report are its parent's.
-                stack.pop_all()
-                return _pass_on(error)
-    except ProfileError as problem:
-        print(f"python -m lessons_lib run: {problem}", file=sys.stderr)
-        if recording is None:
-            return _UNUSABLE
-        return _pass_on(error) or 1
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            stream.flush()
-    report = ProgramReport(
-        command=command,
-        recording=recording,
-        traces=watch,
-        outcome=_outcome(error),
-        failure="" if error is None or isinstance(error, SystemExit) else _traceback(error),
-        notes=(*_setting_notes(settings), *_thread_notes(left)),
-    )
-    said = _write(report, output)
-    with contextlib.suppress(Exception):
-        print(f"lessons_lib: {said}", file=sys.stderr)
-    return _pass_on(error)
+                return code  # a forked child: the recording and the report are its parent's
+            wait_for_threads()
+        except KeyboardInterrupt as late:
+            error = error or late
+        while True:
+            with contextlib.suppress(KeyboardInterrupt):  # it came before it could be answered
+                run.finish(_outcome(error), _failure(error))
+                break
+    if isinstance(error, KeyboardInterrupt):
+        sys.excepthook = lambda *_: None  # it has been printed
+        raise error
+    return code
 
 
-def _write(report: ProgramReport, output: Path) -> str:
-    """Write a report; give what is to be said about it."""
-    peak = f"peak {format_bytes(report.recording.peak_bytes)}"
-    try:
-        write_atomically(output, report.html())
-    except OSError as problem:
-        return f"{peak}; there is no report: {problem.strerror or problem}"
-    return f"{peak}; report: {output}"
+class _Run:
+    """A recorded run of a program, which is finished once."""
+
+    def __init__(self, command: str, output: Path) -> None:
+        self._command = command
+        self._output = output
+        self._settings = _early_settings()
+        self._stack = contextlib.ExitStack()
+        self._lock = threading.RLock()
+        self._recording: Recording | None = None
+        self._traces: RetracingWatch | None = None
+        self._problem = ""
+        self._done = False
+
+    def begin(self) -> None:
+        """Begin to record; a program that cannot be recorded is run all the same."""
+        self._traces = self._stack.enter_context(watch_retracing())
+        try:
+            self._recording = self._stack.enter_context(record(self._command))
+        except ProfileError as problem:
+            self._problem = str(problem)
+
+    def finish(self, outcome: str, failure: str = "") -> None:
+        """End the recording and write the report."""
+        waiting = f"the report is being written to {self._output}"
+        with self._lock, Held(), ignoring_interrupts(waiting), progress(waiting):
+            if self._done:
+                return
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):
+                    stream.flush()
+            with contextlib.suppress(ProfileError):  # the recording has a note of it
+                self._stack.close()
+            self._done = True
+            say(self._report(outcome, failure))
+
+    def _report(self, outcome: str, failure: str) -> str:
+        """Write the report; give what is to be said about it."""
+        if self._recording is None:
+            return f"nothing was recorded: {self._problem}"
+        peak = f"peak {format_bytes(self._recording.peak_bytes)}"
+        try:
+            report = ProgramReport(
+                command=self._command,
+                recording=self._recording,
+                traces=self._traces,
+                outcome=outcome,
+                failure=failure,
+                notes=tuple(_setting_notes(self._settings)),
+            )
+            write_atomically(self._output, report.html())
+        except OSError as problem:
+            return f"{peak}; there is no report: {problem.strerror or problem}"
+        except MemoryError:
+            return f"{peak}; there is no report: there was too little memory to make it"
+        return f"{peak}; report: {self._output}"
 
 
 def _early_settings() -> dict[str, str]:
@@ -167,14 +206,6 @@ def _setting_notes(before: dict[str, str]) -> Iterator[str]:
                 f"The program changed {name} after TensorFlow was loaded, which had no effect: "
                 "set it in the shell."
             )
-
-
-def _thread_notes(names: Sequence[str]) -> Iterator[str]:
-    if names:
-        yield (
-            f"When the main program ended, threads of it were still there ({', '.join(names)}): "
-            "what they did after that is not in this report. Join them at the end of the program."
-        )
 
 
 def _own_frames(trace: TracebackType | None) -> TracebackType | None:
@@ -209,15 +240,17 @@ def _outcome(error: BaseException | None) -> str:
             return f"The program raised {type(error).__name__}."
 
 
+def _failure(error: BaseException | None) -> str:
+    return "" if error is None or isinstance(error, SystemExit) else _traceback(error)
+
+
 def _pass_on(error: BaseException | None) -> int:
-    """End as Python would: print what it would print, and return the exit code."""
+    """Print what Python would print, and give the exit code."""
     match error:
         case None:
             return 0
-        case SystemExit() | KeyboardInterrupt():
-            if isinstance(error, SystemExit):
-                return _exit_code(error.code)
-            raise error
+        case SystemExit():
+            return _exit_code(error.code)
         case _:
             error = error.with_traceback(_own_frames(error.__traceback__))
             sys.excepthook(type(error), error, error.__traceback__)

@@ -1,8 +1,8 @@
-"""Hold Ctrl-C back for a moment, so that what is being started or stopped is in one state.
+"""Hold signals back for a moment, so that what is being started or stopped is in one state.
 
-An interrupt that comes while a block of this kind runs is delivered when the block has ended, to
-whoever handled interrupts before.  Only the main thread receives interrupts; elsewhere nothing
-is changed.
+Ctrl-C, or a request to end, that comes while a block of this kind runs is delivered when the
+block has ended, to whoever handled it before.  Only the main thread receives signals; elsewhere
+nothing is changed.
 """
 
 from __future__ import annotations
@@ -10,25 +10,30 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, Final
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Held:
-    """A context manager that postpones interrupts to the end of its block."""
+    """A context manager that postpones signals to the end of its block."""
 
     def __init__(self) -> None:
-        self._handler: Any = None
-        self._came: tuple[int, FrameType | None] | None = None
+        self._handlers: dict[int, Any] = {}
+        self._came: dict[int, FrameType | None] = {}
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self._came = self._came or (number, frame)
+        self._came.setdefault(number, frame)
 
     def __enter__(self) -> Held:
         if threading.current_thread() is threading.main_thread():
-            # None: the handler is not Python's, and could not be put back.
-            self._handler = signal.getsignal(signal.SIGINT)
-            if self._handler is not None:
-                signal.signal(signal.SIGINT, self._note)
+            for number in _SIGNALS:
+                handler = signal.getsignal(number)
+                # None: the handler is not Python's, and could not be put back.  A signal that
+                # ends the process at once goes on doing so, unless it is Ctrl-C.
+                if handler is not None and (number == signal.SIGINT or callable(handler)):
+                    self._handlers[number] = handler
+                    signal.signal(number, self._note)
         return self
 
     def __exit__(
@@ -37,13 +42,13 @@ class Held:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._handler is None:
-            return
-        signal.signal(signal.SIGINT, self._handler)
-        if self._came is not None:
-            number, frame = self._came
-            self._came = None
-            if callable(self._handler):
-                self._handler(number, frame)
-            elif self._handler is signal.SIG_DFL:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        handlers, self._handlers = self._handlers, {}
+        came, self._came = self._came, {}
+        for number, frame in came.items():
+            handler = handlers[number]
+            if callable(handler):
+                handler(number, frame)
+            elif handler is signal.SIG_DFL:
                 signal.raise_signal(number)

@@ -1,19 +1,17 @@
 """TensorFlow's profiler as a source of memory events: start it, stop it, give what it wrote.
 
-TensorFlow writes a profile to a folder; it is a temporary one, and it is always removed.
+TensorFlow writes a profile to a folder; see `lessons_lib.recording.profile_folder`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
-import tempfile
 from dataclasses import dataclass
 from typing import Any, Final
 
 from lessons_lib.common import internals
 from lessons_lib.common.runtime import held_back_stderr, require_home_process, tf
+from lessons_lib.recording.profile_folder import ProfileFolder
 from lessons_lib.recording.profile_format import (
     ProfileError,
     Segment,
@@ -23,10 +21,6 @@ from lessons_lib.recording.profile_format import (
 
 # This version writes a complaint about its own default to file descriptor 2 at each start.
 _NOISY_START: Final = tf.__version__.startswith("2.20.")
-# Linux: a folder in memory makes each recording some milliseconds cheaper on a busy disk.  A
-# profile of a million events takes about 40 MB, so one with less room is passed over.
-_MEMORY_FOLDER: Final = "/dev/shm"
-_ROOM_BYTES: Final = 256 * 2**20
 
 
 def mark(name: str, number: int) -> None:
@@ -59,7 +53,7 @@ class Profiler:
     """One session of TensorFlow's profiler, from `start` to `stop` or `cancel`."""
 
     def __init__(self) -> None:
-        self._folder: str | None = None
+        self._folder: ProfileFolder | None = None
         self._session: Any = None
         self._level: int | None = None
 
@@ -75,13 +69,7 @@ class Profiler:
         """
         require_home_process()
         parser()
-        try:
-            self._folder = tempfile.mkdtemp(prefix="lessons_lib-", dir=_fast_folder())
-        except OSError as error:
-            raise ProfileError(
-                f"there is no temporary folder to record into ({error.strerror or error}): "
-                "set TMPDIR to a folder that can be written"
-            ) from None
+        self._folder = ProfileFolder()
         # Level 2 has the memory events in every supported version (level 1 only in 2.21).
         options = tf.profiler.experimental.ProfilerOptions(
             host_tracer_level=2, python_tracer_level=0, device_tracer_level=0
@@ -90,7 +78,7 @@ class Profiler:
         level = _in_use()
         try:
             with held_back_stderr() if _NOISY_START else contextlib.nullcontext():
-                tf.profiler.experimental.start(self._folder, options=options)
+                tf.profiler.experimental.start(self._folder.path, options=options)
             self._session = internals.running_profiler()
             self._level = _settled(level)
         except tf.errors.AlreadyExistsError:
@@ -124,15 +112,16 @@ class Profiler:
                     "something inside the block stopped TensorFlow's profiler, so the end of the "
                     "recording is missing: remove that call of tf.profiler.experimental.stop()"
                 )
+            folder.make_room()
             level = _in_use()
             try:
                 tf.profiler.experimental.stop()
-            except (tf.errors.OpError, OSError, RuntimeError) as error:
+            except (tf.errors.OpError, OSError, RuntimeError, MemoryError) as error:
                 raise ProfileError(
-                    f"TensorFlow could not write its profile to {folder} ({_first_line(error)}): "
-                    "make room there, or set TMPDIR to another folder"
+                    f"TensorFlow could not write its profile to {folder.path} "
+                    f"({_first_line(error)}): make room there, or set TMPDIR to another folder"
                 ) from None
-            return Profile(_profile_in(folder), (self._level, _settled(level)))
+            return Profile(folder.profile(), (self._level, _settled(level)))
         finally:
             self._cancel(None)
 
@@ -148,19 +137,8 @@ class Profiler:
 
     def _remove(self) -> None:
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
         self._folder = None
-
-
-def _fast_folder() -> str | None:
-    """Give a folder in memory, where there is one with room and the user chose no other."""
-    if tempfile.gettempdir() != "/tmp":
-        return None
-    try:
-        roomy = shutil.disk_usage(_MEMORY_FOLDER).free >= _ROOM_BYTES
-    except OSError:
-        return None
-    return _MEMORY_FOLDER if roomy and os.access(_MEMORY_FOLDER, os.W_OK) else None
 
 
 def _in_use() -> int | None:
@@ -180,15 +158,3 @@ def _settled(before: int | None) -> int | None:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _profile_in(folder: str) -> bytes:
-    for place, _, names in os.walk(folder):
-        for name in names:
-            if name.endswith(".xplane.pb"):
-                with open(os.path.join(place, name), "rb") as file:
-                    return file.read()
-    raise ProfileError(
-        "TensorFlow's profiler left no profile: make room in the temporary folder, "
-        "or set TMPDIR to another one"
-    )

@@ -37,6 +37,10 @@ from lessons_lib.recording.recording import Recording
 #: After so many events, about, a session is read and the next one begins: longer ones would take
 #: more memory than they need (1 KiB an event while TensorFlow writes them out).
 SESSION_EVENTS: Final = 60_000
+_TOO_LITTLE_MEMORY: Final = (
+    "there was too little memory to read a part of what TensorFlow's profiler had written, so it "
+    "is missing: give the process more memory"
+)
 _LOST: Final = (
     "Some allocations were not reported (the profiler was disturbed, or, in TensorFlow 2.16, a "
     "thread ended and another one followed): these bytes may be off"
@@ -141,6 +145,8 @@ class _Session:
                     self.gate.learn(calls, segment.events)
             except ProfileError as error:
                 failure = error
+            except MemoryError:
+                failure = ProfileError(_TOO_LITTLE_MEMORY)
             intact = failure is None and profile is not None
             self.ledger.add(segment, log, began, change, intact)
         finally:
