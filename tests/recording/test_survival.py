@@ -26,7 +26,7 @@ import pytest
 import lessons_lib as ll
 from lessons_lib.common import runtime
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording import call_log, gate, lifetimes, profiler, recorder
+from lessons_lib.recording import call_log, gate, lifetimes, profile_folder, profiler, recorder
 from lessons_lib.recording.profile_format import ProfileError, read_profile
 from lessons_lib.recording.recorder import record
 from tests.support.exactness_checks import ints, nbytes, new, ready, scalar
@@ -114,7 +114,7 @@ STAGES = [
     (profiler.Profiler, "start"),
     (profiler.Profiler, "end"),
     (profiler, "read_profile"),
-    (profiler, "_profile_in"),
+    (profile_folder.ProfileFolder, "profile"),
     (gate.Gate, "install"),
     (gate.Gate, "remove"),
     (call_log.Watcher, "install"),
@@ -421,17 +421,13 @@ def test_the_block_tries_to_start_the_profiler(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- folders and files
 
 
-def test_a_temporary_folder_that_is_missing(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    with pytest.raises(ProfileError, match="TMPDIR"), record():
-        pass
-
-
-def test_a_temporary_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: Any) -> None:
+def test_no_temporary_folder_can_be_written(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "file").write_text("not a folder")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
-    with pytest.raises(ProfileError, match="TMPDIR"), record():
-        pass
+    monkeypatch.setattr(profile_folder, "_OTHERS", ())
+    for place in ("missing", "file"):
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / place))
+        with pytest.raises(ProfileError, match="TMPDIR"), record():
+            pass
 
 
 def test_a_temporary_folder_that_goes_away(temporary: Path) -> None:
@@ -548,7 +544,7 @@ def test_an_empty_profile() -> None:
 
 def test_a_damaged_profile_in_a_recording() -> None:
     with (
-        mock.patch.object(profiler, "_profile_in", return_value=b"damaged"),
+        mock.patch.object(profile_folder.ProfileFolder, "profile", return_value=b"damaged"),
         pytest.raises(ProfileError, match="record again"),
         record() as recording,
     ):
