@@ -87,6 +87,7 @@ def progress(said: str, after: float = 5.0) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+        timer.join()
 
 
 def say(text: str) -> None:

@@ -27,11 +27,14 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
     return first, second
 
 
-def full(monkeypatch: pytest.MonkeyPatch, *full: Path) -> None:
-    monkeypatch.setattr(
-        profile_folder, "_room", lambda place: -1 if str(place).startswith(names) else 1
-    )
-    names = tuple(map(str, full))
+def full(monkeypatch: pytest.MonkeyPatch, *places: Path) -> None:
+    """Let folders have no room."""
+    names = tuple(map(str, places))
+
+    def room(place: str) -> int:
+        return -1 if place.startswith(names) else 1
+
+    monkeypatch.setattr(profile_folder, "_room", room)
 
 
 def recorded_bytes() -> tuple[int, bool]:

@@ -130,10 +130,11 @@ def test_a_training_is_the_same_cut() -> None:
         for _ in range(20):
             step()
     assert len(cuts) > 3
-    # Which of the graph's buffers live at once depends on the executor; what is made does not.
-    assert (cut.exact, cut.allocated_bytes, cut.kept_bytes) == (True, whole.allocated_bytes, 0)
-    made = [{(r.key, r.buffers, r.allocated_bytes) for r in x.by_op().rows} for x in (cut, whole)]
-    assert made[0] == made[1]
+    # Which buffers are forwarded depends on the executor; those of a MatMul never are.
+    assert (cut.exact, cut.kept_bytes, whole.kept_bytes) == (True, 0, 0)
+    made = [[row for row in r.by_op().rows if row.key == "MatMul"] for r in (cut, whole)]
+    assert made[0][0].buffers == made[1][0].buffers >= 40
+    assert made[0][0].allocated_bytes == made[1][0].allocated_bytes
 
 
 def test_a_saved_folded_recording_is_loaded(tmp_path: Any) -> None:
