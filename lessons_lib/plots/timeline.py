@@ -125,19 +125,7 @@ def timelines(
     TypeError, ValueError
         If there are no recordings by title.
     """
-    if not isinstance(recordings, Mapping):
-        raise TypeError(
-            f"timelines takes a dict of recordings by title, not {type(recordings).__name__}: "
-            'write timelines({"eager": one, "graph": other})'
-        )
-    for title, recording in recordings.items():
-        if not isinstance(recording, Recording):
-            raise TypeError(
-                f"timelines draws recordings, and {title!r} is of type {type(recording).__name__}: "
-                "give what `with record() as recording` gave"
-            )
-    if not recordings:
-        raise ValueError("there is nothing to draw: give at least one recording, by its title")
+    _check(recordings)
     budget = None if limit is None else parse_bytes(limit)
     panels = [Panel(r, title, budget, max_named, lines) for title, r in recordings.items()]
     styles = op_styles({op for panel in panels for op in panel.weights}, colours)
@@ -158,6 +146,22 @@ def timelines(
     out = np.empty(len(axes), object)
     out[:] = axes
     return out
+
+
+def _check(recordings: object) -> None:
+    if not isinstance(recordings, Mapping):
+        raise TypeError(
+            f"timelines takes a dict of recordings by title, not {type(recordings).__name__}: "
+            'write timelines({"eager": one, "graph": other})'
+        )
+    for title, recording in recordings.items():
+        if not isinstance(recording, Recording):
+            raise TypeError(
+                f"timelines draws recordings, and {title!r} is of type {type(recording).__name__}: "
+                "give what `with record() as recording` gave"
+            )
+    if not recordings:
+        raise ValueError("there is nothing to draw: give at least one recording, by its title")
 
 
 def _draw_card(
