@@ -31,7 +31,7 @@ from lessons_lib.cli.ending import (
 from lessons_lib.cli.html_report import ProgramReport
 from lessons_lib.common import runtime
 from lessons_lib.common.files import write_atomically
-from lessons_lib.common.interrupts import Held
+from lessons_lib.common.interrupts import DeferredSignals
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.tracing import RetracingWatch, watch_retracing
 from lessons_lib.recording.profile_format import ProfileError
@@ -161,7 +161,7 @@ class _Run:
     def finish(self, outcome: str, failure: str = "") -> None:
         """End the recording and write the report."""
         waiting = f"the report is being written to {self._output}"
-        with self._lock, Held(), ignoring_interrupts(waiting), progress(waiting):
+        with self._lock, DeferredSignals(), ignoring_interrupts(waiting), progress(waiting):
             if self._done:
                 return
             for stream in (sys.stdout, sys.stderr):

@@ -15,7 +15,7 @@ from typing import Any, Final
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-class DeferredInterrupts:
+class DeferredSignals:
     """A context manager that postpones signals to the end of its block."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class DeferredInterrupts:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._came.setdefault(number, frame)
 
-    def __enter__(self) -> DeferredInterrupts:
+    def __enter__(self) -> DeferredSignals:
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 handler = signal.getsignal(number)

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Final
 
 from lessons_lib.common import internals, runtime
-from lessons_lib.common.interrupts import DeferredInterrupts
+from lessons_lib.common.interrupts import DeferredSignals
 from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.recording import exactness, profile_format, profiler
 from lessons_lib.recording.buffers import BufferStore
@@ -112,7 +112,7 @@ class _Session:
 
         The gate calls this at the boundary of a call, when the session has become long.
         """
-        with DeferredInterrupts(), self.lock:
+        with DeferredSignals(), self.lock:
             if self._busy or not self.open or not self.gate.is_due:
                 return
             if os.getpid() != runtime.home_process:
@@ -268,14 +268,14 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         runtime.require_home_process()
         recording = Recording.open(self.label)
         try:
-            with _session.lock, DeferredInterrupts():
+            with _session.lock, DeferredSignals():
                 if internals.runtime_is_set_up():
                     exactness.exactness()
                 _session.enter(self)
                 self._recording = recording
             return recording
         except BaseException:
-            with _session.lock, DeferredInterrupts():
+            with _session.lock, DeferredSignals():
                 if self in _session.open:
                     with contextlib.suppress(ProfileError):
                         _session.leave(self)
@@ -300,7 +300,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
             if error is None:
                 runtime.require_home_process()
             return
-        with DeferredInterrupts(), _collection_paused(), _session.lock:
+        with DeferredSignals(), _collection_paused(), _session.lock:
             self._ended = True
             self.window.end_mark = _session.mark()
             failure: ProfileError | None = None
