@@ -20,6 +20,7 @@ from typing import Any, Final
 from lessons_lib.common.internals import BaseSession, constant_op, pywrap_tfe
 from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import tf
+from lessons_lib.recording.profile_format import ProfileError
 
 #: All ways from Python into TensorFlow on which something is allocated.
 _DOORS: Final = (
@@ -27,11 +28,10 @@ _DOORS: Final = (
     (pywrap_tfe, "TFE_Py_Execute"),
     (pywrap_tfe, "TFE_Py_ExecuteCancelable"),
     (constant_op, "convert_to_eager_tensor"),
-    (BaseSession, "run"),
 )
 _TENSORFLOW: Final = os.path.join(os.path.dirname(tf.__file__), "")
 #: Those that run a graph, which writes as many events as it has operations.
-_FUNCTIONS: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable", "run")
+_FUNCTIONS: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
 #: Events that an eager operation writes, and what a graph is taken for until it is known.
 _OPERATION_EVENTS: Final = 20
 _UNKNOWN_FUNCTION: Final = 2000
@@ -71,6 +71,8 @@ class Gate:
             for holder, name in _DOORS
             if hasattr(holder, name)
         ]
+        self._sessions = Patch(BaseSession, "run", self._wrapped_run)
+        self._patches.append(self._sessions)
         # Threads that may have been inside before there was a gate, and where they were.
         self._earlier: dict[int, tuple[int, int]] = {}
 
@@ -144,6 +146,22 @@ class Gate:
                 self.inside[me] = depth
 
         return call
+
+    def _wrapped_run(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        passed = self._wrapped(original, function=True)
+
+        @functools.wraps(original)
+        def run(session: Any, *args: Any, **kwargs: Any) -> Any:
+            options = kwargs["options"] if "options" in kwargs else (*args, None, None, None)[2]
+            if self._sessions.active and getattr(options, "trace_level", False):
+                raise ProfileError(
+                    "Session.run with RunOptions.FULL_TRACE starts TensorFlow's profiler, which "
+                    "records just now, and only one can run: leave trace_level out here, or run "
+                    "this outside of the recording"
+                )
+            return passed(session, *args, **kwargs)
+
+        return run
 
     def _wait(self, me: int, depth: int) -> None:
         while self._closed and self._owner != me:

@@ -237,6 +237,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
     ------
     lessons_lib.recording.profile_format.ProfileError
         If TensorFlow's profiler is used by something else, or no temporary folder can be written.
+        Within the block, from ``tf.compat.v1.Session.run`` with ``RunOptions.FULL_TRACE``.
 
     Notes
     -----

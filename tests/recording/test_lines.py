@@ -6,8 +6,11 @@ so they do not change when a line moves.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import importlib.util
 import inspect
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -18,6 +21,7 @@ import numpy as np
 import pytest
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.recording import call_log, gradient_calls
 from lessons_lib.recording.buffers import Buffer
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
@@ -671,25 +675,157 @@ def test_a_loaded_function_counts_for_the_line_that_calls_it(tmp_path: Path) -> 
     assert lines(recording) == [("MatMul", line("loaded"))]
 
 
-def test_what_another_thread_traced_counts_for_the_function() -> None:
-    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    x = tf.ones([N, N])
-
-    @tf.function  # here: mirrored
-    def step() -> Any:
-        def replica() -> Any:
-            return tf.matmul(x, x)  # here: replica
-
-        return strategy.run(replica)
-
-    found = lines(run(step))
-    assert [op for op, _ in found] == ["MatMul"]
-    assert found[0][1] in (line("mirrored"), line("mirrored") + 1, line("replica"))
-
-
 def test_marks_are_found() -> None:
     source = inspect.getsource(test_eager_operations).splitlines()
     begin = inspect.getsourcelines(test_eager_operations)[1]
     assert "y = x * x" in source[line("square") - begin]
     with pytest.raises(KeyError):
         line("no_such_mark")
+
+
+# ------------------------------------------------- code that was generated, edited or copied
+
+
+@dataclasses.dataclass
+class _State:
+    made: Any = dataclasses.field(default_factory=lambda: tf.fill([N, N], 1.0))  # here: factory
+    zeros: Any = dataclasses.field(default_factory=functools.partial(tf.zeros, [N, N]))
+
+
+def test_a_dataclass_factory_of_a_library_counts_for_the_line_that_calls_it(x: Any) -> None:
+    def program() -> Any:
+        return _State()  # here: dataclass
+
+    numbers = [number for _, number in lines(run(program))]
+    assert numbers == [line("factory"), line("dataclass")]
+
+
+def test_a_callback_that_is_defined_in_a_traced_function(x: Any) -> None:
+    @tf.function
+    def program(x: Any) -> Any:
+        def callback(a: Any) -> Any:
+            b = a * 2.0  # here: callback
+            return tf.matmul(
+                b,
+                b,
+            )
+
+        return tf.py_function(callback, [x], tf.float32)
+
+    # AutoGraph writes a statement anew on one line, so its first line is known.
+    first = line("callback")
+    assert lines(run(program, x)) == [("Mul", first), ("MatMul", first + 1)]
+
+
+def test_lines_of_replicas_are_the_users(x: Any) -> None:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+
+    def outside() -> Any:
+        return tf.tanh(x)  # here: replica_outside
+
+    @tf.function
+    def step() -> Any:
+        def inside() -> Any:
+            y = tf.matmul(x, x)  # here: replica_inside
+            return tf.cumsum(y)  # here: replica_second
+
+        return strategy.run(inside), strategy.run(outside)
+
+    assert set(lines(run(step))) == {
+        ("MatMul", line("replica_inside")),
+        ("Cumsum", line("replica_second")),
+        ("Tanh", line("replica_outside")),
+    }
+    assert lines(run(lambda: strategy.run(outside))) == [("Tanh", line("replica_outside"))]
+
+
+def _imported(path: Path, text: str) -> Any:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    exec(compile(text, str(path), "exec"), vars(module))
+    return module
+
+
+def test_two_files_with_the_same_text(tmp_path: Path) -> None:
+    text = "import tensorflow as tf\n\ndef block(n):\n    return tf.fill([n], 1.0)\n"
+    one, two = (_imported(tmp_path / folder / "layers.py", text) for folder in ("one", "two"))
+    with record() as recording:
+        kept = one.block(S), two.block(2 * S), one.block(3 * S)
+    found = [(b.nbytes, Path(b.line.file).parent.name) for b in big(recording) if b.line]
+    assert found == [(4 * S, "one"), (8 * S, "two"), (12 * S, "one")]
+    del kept
+
+
+def test_a_file_that_is_edited_and_run_again(tmp_path: Path) -> None:
+    text = "import tensorflow as tf\n\ndef step(n):\n    return tf.fill([n], 1.0)\n"
+    path = tmp_path / "edited.py"
+    for lines_more in range(3):
+        module = _imported(path, "# more\n" * lines_more + text)
+        os.utime(path, ns=(0, lines_more))  # a clock too coarse may not tell the two apart
+        with record() as recording:
+            module.step(S)
+        (line_,) = {b.line for b in big(recording)}
+        assert line_ is not None
+        assert (line_.number, line_.text) == (4 + lines_more, "return tf.fill([n], 1.0)")
+
+
+def test_a_project_in_a_folder_that_tensorflow_takes_for_its_own(tmp_path: Path) -> None:
+    text = "import tensorflow as tf\n\n@tf.function\ndef step(x):\n    return tf.matmul(x, x)\n"
+    module = _imported(tmp_path / "tensorflow" / "python" / "step.py", text)
+    x = tf.ones([N, N])
+    recording = run(module.step, x)
+    (found,) = {b.line for b in big(recording)}
+    assert found is not None
+    assert (Path(found.file).name, found.number) == ("step.py", 5)
+
+
+# ------------------------------------------------- a fault of ours costs a line, not the run
+
+
+@pytest.mark.parametrize("fails", ["facts_of", "eager_scope", "user_place", "origin_of"])
+def test_a_fault_of_ours_costs_a_line(fails: str, x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    double = tf.function(lambda a: a * 2.0)
+    double(x)
+
+    def fault(*_: Any) -> Any:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(call_log, fails, fault)
+    with record() as recording:
+        y = double(tf.tanh(x))
+    assert float(y[0, 0]) == pytest.approx(2.0 * np.tanh(0.01))
+    assert [b.nbytes for b in big(recording)] == [S, S]
+    assert recording.exact
+    assert None in {b.line for b in big(recording)}
+
+
+def test_a_faulty_note_of_gradients_costs_a_line(x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(*_: Any) -> Any:
+        raise RuntimeError("ours")
+
+    for owner, name in (
+        (gradient_calls, "note_gradient"),
+        (gradient_calls, "_forward_operation"),
+        (gradient_calls.GradientLog, "forward_of"),
+        (gradient_calls.GradientLog, "note_operation"),
+    ):
+        monkeypatch.setattr(owner, name, fault)
+
+    @tf.function
+    def slope(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.tanh(x)
+        return tape.gradient(y, x)
+
+    with record() as recording, tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.tanh(x)
+    with record():
+        eager = tape.gradient(y, x)
+    np.testing.assert_allclose(slope(x), eager)
+    assert recording.exact
