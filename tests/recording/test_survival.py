@@ -767,3 +767,21 @@ def test_a_spawned_process() -> None:
         """
     )
     assert out.strip() == "(36, True)"
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_a_session_that_asks_for_a_profile_of_its_own_is_refused(lines: bool) -> None:
+    v1 = tf.compat.v1
+    options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+    metadata = v1.RunMetadata()
+    with tf.Graph().as_default(), v1.Session() as session:
+        y = tf.tanh(tf.ones([9]))
+        with record(lines=lines) as recording:
+            session.run(y)
+            with pytest.raises(ProfileError, match="FULL_TRACE.*outside of the recording"):
+                session.run(y, None, options, metadata)
+            session.run(y, options=v1.RunOptions())
+        assert recording.exact
+        session.run(y, options=options, run_metadata=metadata)
+    assert len(metadata.step_stats.dev_stats) > 0
+    still_works()

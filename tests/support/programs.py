@@ -13,6 +13,7 @@ products and the outputs of tanh, until it goes.
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -118,6 +119,15 @@ class Graph:
 
 
 @dataclass(frozen=True)
+class Dropped:
+    """``name = f()`` with a new ``tf.function`` that captures `source`, and is dropped."""
+
+    name: str
+    source: str
+    length: int
+
+
+@dataclass(frozen=True)
 class Tape:
     """``name`` goes through `times` products (or tanh) under a tape, which is kept as `tape`."""
 
@@ -127,7 +137,10 @@ class Tape:
     tape: str
 
 
-Step = New | Unary | Binary | Product | Cast | Reshape | Row | Same | Drop | Loop | Graph | Tape
+Step = (
+    New | Unary | Binary | Product | Cast | Reshape | Row | Same | Drop | Loop | Graph | Dropped
+    | Tape
+)  # fmt: skip
 Program = tuple[Step, ...]
 
 
@@ -186,7 +199,12 @@ class Ledger:
         match step:
             case New(name, shape, dtype):
                 self.bind(name, self.make(prod(shape) * ITEM[dtype]), shape, dtype)
-            case Unary(name, source) | Binary(name, source, _) | Graph(name, source, _):
+            case (
+                Unary(name, source)
+                | Binary(name, source, _)
+                | Graph(name, source, _)
+                | Dropped(name, source, _)
+            ):
                 memory, shape, dtype = self.values[source]
                 self.bind(name, self.make(prod(shape) * ITEM[dtype]), shape, dtype)
             case Product(name, left, right):
@@ -233,14 +251,16 @@ class Ledger:
 # ---------------------------------------------------------------- TensorFlow
 
 
-def _chain(length: int) -> Any:
-    def chain(x: Any) -> Any:
-        for k in range(length):
-            x = (tf.negative, tf.tanh, tf.exp)[k % 3](x)
-        return x
+def _operations(x: Any, length: int) -> Any:
+    for k in range(length):
+        x = (tf.negative, tf.tanh, tf.exp)[k % 3](x)
+    return x
 
+
+def _chain(length: int) -> Any:
     # One trace for all shapes.
-    return tf.function(chain, input_signature=[tf.TensorSpec(None, tf.float32)])
+    signature = [tf.TensorSpec(None, tf.float32)]
+    return tf.function(lambda x: _operations(x, length), input_signature=signature)
 
 
 _CHAINS = {length: _chain(length) for length in (1, 2, 5)}
@@ -288,9 +308,17 @@ class Machine:
                     names[name] = self.unary(names[name])
             case Graph(name, source, length):
                 names[name] = _CHAINS[length](names[source])
+            case Dropped(name, source, length):
+                names[name] = self.dropped(names[source], length)
+                gc.collect()  # a function and its graph refer to each other
             case Tape(name, weight, times, tape):
                 names[tape] = None
                 self.tape(name, weight, times, tape)
+
+    @staticmethod
+    def dropped(captured: Any, length: int) -> Any:
+        # Without AutoGraph, which has nothing to do here and takes its time.
+        return tf.function(lambda: _operations(captured, length), autograph=False)()
 
     @staticmethod
     def unary(x: Any) -> Any:
@@ -369,7 +397,11 @@ def _choices(known: dict[str, tuple[Shape, str]], tapes: set[str]) -> list[Any]:
     floats = having(lambda shape, dtype: dtype == "float32")
     if floats:
         source = st.sampled_from(floats)
-        choices.append(st.builds(Graph, name, source, st.sampled_from(sorted(_CHAINS))))
+        length = st.sampled_from(sorted(_CHAINS))
+        choices += [
+            st.builds(Graph, name, source, length),
+            st.builds(Dropped, name, source, length),
+        ]
         tape = st.sampled_from(TAPES)
         choices.append(st.builds(Tape, source, st.none(), st.integers(1, 6), tape))
     matrices = [n for n in floats if len(known[n][0]) == 2]
@@ -392,7 +424,12 @@ def _follow(step: Step, known: dict[str, tuple[Shape, str]], tapes: set[str]) ->
     match step:
         case New(name, shape, dtype):
             known[name] = shape, dtype
-        case Unary(name, source) | Binary(name, source, _) | Graph(name, source, _):
+        case (
+            Unary(name, source)
+            | Binary(name, source, _)
+            | Graph(name, source, _)
+            | Dropped(name, source, _)
+        ):
             known[name] = known[source]
         case Same(name, source):
             known[name] = known[source]
