@@ -778,7 +778,7 @@ def test_a_session_that_asks_for_a_profile_of_its_own_is_refused(lines: bool) ->
         y = tf.tanh(tf.ones([9]))
         with record(lines=lines) as recording:
             session.run(y)
-            with pytest.raises(ProfileError, match="FULL_TRACE.*outside of the recording"):
+            with pytest.raises(ProfileError, match=r"FULL_TRACE.*outside of the recording"):
                 session.run(y, None, options, metadata)
             session.run(y, options=v1.RunOptions())
         assert recording.exact
