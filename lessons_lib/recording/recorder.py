@@ -29,10 +29,11 @@ from lessons_lib.recording import exactness, profile_format, profiler
 from lessons_lib.recording.buffers import BufferStore
 from lessons_lib.recording.call_log import CallLog, Watcher
 from lessons_lib.recording.gate import Gate, work_of_other_threads
-from lessons_lib.recording.lifetimes import Change, Completeness, Ledger, Window, completeness
+from lessons_lib.recording.lifetimes import Ledger, Window
 from lessons_lib.recording.profile_format import ProfileError, Segment
 from lessons_lib.recording.profiler import Profile, Profiler
 from lessons_lib.recording.recording import Recording
+from lessons_lib.recording.session_checks import Change, Completeness, completeness
 
 #: After so many events, about, a session is read and the next one begins: longer ones would take
 #: more memory than they need (1 KiB an event while TensorFlow writes them out).

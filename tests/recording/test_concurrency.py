@@ -11,9 +11,14 @@ import pytest
 from lessons_lib.common.runtime import tf
 from lessons_lib.recording import recorder
 from lessons_lib.recording.gate import Gate
-from lessons_lib.recording.lifetimes import Change, Completeness, SessionCheck, completeness
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
+from lessons_lib.recording.session_checks import (
+    Change,
+    Completeness,
+    SessionCheck,
+    completeness,
+)
 from tests.support.exactness_checks import ints, new, ready, scalar
 from tests.support.sessions import cut_after
 
