@@ -20,8 +20,13 @@ TensorFlow's gradient function      from the import on            which forward 
 ``_variable_handle_from_…``         from the import on            what a variable is for
 ``_create_concrete_function``,      an instrument listens for     every trace, and its time
 ``Function._call``                  traces
-``func_graph_from_py_func``,        an exercise is graded         how many graphs an answer makes
-``Graph.__init__``
+``Graph.__init__``,                 an exercise is graded         which graphs an answer makes
+``Context.call_function``,                                        and runs, and what tracing takes
+``BaseSession.run``,                                              of Python's heap
+``func_graph_from_py_func``
+``TFE_Py_FastPathExecute`` and      an exercise is graded         Python's heap at each operation
+its kin, as above
+functions of ``tracemalloc``        Python's heap is watched      the program may use them, too
 ``call`` of layers,                 a training step is measured   layers and phases of the step
 ``apply`` of the optimizer,
 ``GradientTape.gradient``

@@ -23,6 +23,7 @@ import platformdirs
 from lessons_lib.common import results
 from lessons_lib.common.files import write_atomically
 from lessons_lib.notebook import display
+from lessons_lib.teaching.catalogue import COUNTS, LESSONS
 
 VARIABLE: Final = "LESSONS_LIB_PROGRESS"
 FORMAT: Final = "lessons_lib progress"
@@ -77,7 +78,6 @@ class Progress(results.Result):
         Only the first lesson in which something is left says what.
         """
         from lessons_lib.teaching import quizzes
-        from lessons_lib.teaching.exercises import LESSONS, count
 
         rows: list[tuple[str, str, str, str]] = []
         found = ""
@@ -87,7 +87,7 @@ class Progress(results.Result):
             questions = [str(n + 1) for n in range(len(quizzes.questions(module)))]
             open_questions = [n for n in questions if n not in answered]
             graded = module in LESSONS.values()  # lesson 00 has a quiz, and no exercises
-            names = [f"q{n + 1}" for n in range(count(module))] if graded else []
+            names = [f"q{n + 1}" for n in range(COUNTS[module])] if graded else []
             open_exercises = [n for n in names if not self._passed(f"{module}.{n}")]
             left = ""
             if not found:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -12,7 +14,9 @@ import pytest
 
 import lessons_lib as ll
 from lessons_lib import teaching
+from lessons_lib.common.gc_control import quick_collection
 from lessons_lib.common.runtime import tf
+from lessons_lib.teaching.catalogue import COUNTS
 from lessons_lib.teaching.exercises import LESSONS, compare, exercises, grading
 from lessons_lib.teaching.exercises.compare import difference
 from lessons_lib.teaching.exercises.exercise import Inputs, Way, source_of
@@ -30,11 +34,29 @@ _BY_LESSON = {
     for module in LESSONS.values()
 }
 
+_RIGHT = {
+    module: import_module(f"tests.teaching.right_answers.{module}").RIGHT
+    for module in LESSONS.values()
+}
+
 
 def wrong_answers(question: Question) -> tuple[Wrong, ...]:
     module, _, number = question.key.partition(".")
     found: tuple[Wrong, ...] = _BY_LESSON[module][number]
     return found
+
+
+def right_answers(question: Question) -> tuple[Any, ...]:
+    module, _, number = question.key.partition(".")
+    found: tuple[Any, ...] = _RIGHT[module][number]
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick() -> Iterator[None]:
+    """Set aside once what each check would look at again."""
+    with quick_collection():
+        yield
 
 
 @pytest.mark.parametrize("question", WRITTEN, ids=lambda q: q.key)
@@ -58,6 +80,18 @@ def test_wrong_answers_fail_for_the_right_reason(question: Question, wrong: Wron
     result = grading.grade(question.exercise, wrong.answer, seed=7)
     assert result.status is wrong.status, str(result)
     assert wrong.says in result.message, str(result)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [(question, answer) for question in WRITTEN for answer in right_answers(question)],
+    ids=lambda value: value.key if isinstance(value, Question) else "",
+)
+def test_right_answers_unlike_the_reference_pass(question: Question, answer: Any) -> None:
+    exercise = question.exercise
+    # One size: what a check of the other would add is in the test of the solution.
+    result = grading.grade(replace(exercise, graded=exercise.graded[:1]), answer, seed=7)
+    assert result.status is Status.PASSED, str(result)
 
 
 @pytest.mark.parametrize("question", WRITTEN, ids=lambda q: q.key)
@@ -96,8 +130,9 @@ def test_written_exercises_are_whole(question: Question) -> None:
     exercise = question.exercise
     assert exercise.name == exercise.solution_code.__name__.removesuffix("_solution")
     assert len(exercise.hints) >= 2
+    assert len(right_answers(question)) >= 3
     wrong = wrong_answers(question)
-    assert len(wrong) >= 2
+    assert len(wrong) >= 3
     assert len({w.status for w in wrong}) >= 2
     assert exercise.shown not in exercise.graded or len(exercise.graded) > 1
     task, code = question.cells()
@@ -136,7 +171,8 @@ def _numbers(values: list[Any]) -> list[int]:
 
 def test_every_lesson_has_exercises() -> None:
     counts = {module: len(exercises(module)) for module in LESSONS.values()}
-    assert all(1 <= count <= 6 for count in counts.values()), counts
+    assert counts == COUNTS
+    assert all(3 <= count <= 6 for count in counts.values()), counts
     assert len({question.key for question in ALL}) == len(ALL)
 
 

@@ -12,6 +12,12 @@ from lessons_lib.common.runtime import tf
 _GRADIENTS: Final = "telling gradients by their forward operation"
 _NO_LINES: Final = "what runs inside functions, loops and branches gets no line"
 
+func_graph: Final = module(
+    "tensorflow.python.framework.func_graph",
+    "func_graph_from_py_func",
+    "telling what tracing takes of Python's heap from what an exercise's answer takes",
+    "exercises cannot be graded",
+)
 _RUNS: Final = "whether an exercise's answer ran a graph", "exercises cannot be graded"
 #: Class of the eager runtime; ``call_function`` runs every function that was traced.
 EagerContext: Final = part("tensorflow.python.eager.context:Context", *_RUNS)

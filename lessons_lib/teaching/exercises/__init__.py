@@ -16,21 +16,14 @@ limits: a peak, bytes kept, bytes allocated, traces, operations, or growth.  See
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+
+from lessons_lib.teaching.catalogue import COUNTS, LESSONS
 
 if TYPE_CHECKING:
     from lessons_lib.teaching.exercises.question import Question
 
-#: The modules, by the number of the lesson that they belong to.
-LESSONS: Final = {
-    "01": "measure_memory",
-    "02": "eager_and_graph",
-    "03": "loops",
-    "04": "tracing",
-    "05": "growth",
-    "06": "state",
-    "07": "capstone",
-}
+__all__ = ["LESSONS", "count", "exercises", "module_of"]
 
 
 def module_of(name: str) -> Any:
@@ -46,4 +39,4 @@ def exercises(module: str) -> tuple[Question, ...]:
 
 def count(module: str) -> int:
     """Count a lesson's exercises."""
-    return len(exercises(module))
+    return COUNTS[module]

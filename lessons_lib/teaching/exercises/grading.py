@@ -146,13 +146,16 @@ def _judge(
 ) -> Result:
     size = exercise.graded[number]
     own = answer is exercise.solution_code
-    reference = weighed.figures if own else _reference(exercise, number)
+    if own:
+        _references[exercise.key, number] = weighed.figures
+    reference = _reference(exercise, number)
     figures = [
         Figure(
             limit.quantity,
             weighed.figures[limit.quantity],
             limit.budget(size),
-            reference[limit.quantity],
+            # What the reference traced is known to TensorFlow from its first run on.
+            reference[limit.quantity] if limit.quantity.in_bytes else None,
             limit.floor(size) if limit.floor is not None else None,
         )
         for limit in exercise.limits

@@ -8,13 +8,15 @@ While a block is watched, three functions of TensorFlow are replaced by wrappers
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
 from lessons_lib.common.internals import BaseSession, EagerContext, function_definition
+from lessons_lib.common.patching import patched
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.tracing.graph_contents import graph_size
 from lessons_lib.instruments.tracing.hooks import listening
@@ -30,6 +32,8 @@ class GraphCount:
         Traces; operations of all graphs made, inner graphs included; bytes of these graphs.
     calls : dict of str to int
         How often each traced function ran, by TensorFlow's name for it.
+    kernels : dict of str to set of str
+        Types of operation in each of them, inner functions included.
     session_runs : int
         Runs of ``tf.compat.v1.Session``.
     """
@@ -38,6 +42,7 @@ class GraphCount:
     ops: int = 0
     nbytes: int = 0
     calls: dict[str, int] = field(default_factory=dict)
+    kernels: dict[str, set[str]] = field(default_factory=dict)
     session_runs: int = 0
 
     def add(self, graph: Any) -> None:
@@ -49,7 +54,7 @@ class GraphCount:
     def runs_of(self, *kernels: str) -> int:
         """Count the runs of functions whose graph has all of these types of operation."""
         return sum(
-            count for name, count in self.calls.items() if set(kernels) <= _types_in(name, set())
+            count for name, count in self.calls.items() if set(kernels) <= self.kernels[name]
         )
 
 
@@ -84,30 +89,9 @@ class GraphCounter:
 
     def __enter__(self) -> GraphCount:
         self._stack.enter_context(listening(self, timing=False))
-        graph_init, call, run = tf.Graph.__init__, EagerContext.call_function, BaseSession.run
-        counter = self
-
-        def noted_init(graph: Any, *args: Any, **kwargs: Any) -> None:
-            graph_init(graph, *args, **kwargs)
-            if type(graph) is tf.Graph:
-                counter._plain.append(graph)
-
-        def noted_call(self: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
-            text = name.decode() if isinstance(name, bytes) else str(name)
-            counter.count.calls[text] = counter.count.calls.get(text, 0) + 1
-            return call(self, name, *args, **kwargs)
-
-        def noted_run(session: Any, *args: Any, **kwargs: Any) -> Any:
-            counter.count.session_runs += 1
-            return run(session, *args, **kwargs)
-
-        for holder, name, wrapper in (
-            (tf.Graph, "__init__", noted_init),
-            (EagerContext, "call_function", noted_call),
-            (BaseSession, "run", noted_run),
-        ):
-            self._stack.callback(setattr, holder, name, getattr(holder, name))
-            setattr(holder, name, wrapper)
+        self._stack.enter_context(patched(tf.Graph, "__init__", self._noting_graphs))
+        self._stack.enter_context(patched(EagerContext, "call_function", self._noting_calls))
+        self._stack.enter_context(patched(BaseSession, "run", self._noting_runs))
         return self.count
 
     def __exit__(
@@ -120,6 +104,35 @@ class GraphCounter:
         for graph in self._plain:
             self.count.add(graph)
         self._plain.clear()
+
+    def _noting_graphs(self, init: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(init)
+        def noted(graph: Any, *args: Any, **kwargs: Any) -> None:
+            init(graph, *args, **kwargs)
+            if type(graph) is tf.Graph:
+                self._plain.append(graph)
+
+        return noted
+
+    def _noting_calls(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def noted(context: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+            text = name.decode() if isinstance(name, bytes) else str(name)
+            if text not in self.count.calls:
+                # Now: a function that an answer makes is gone when it is.
+                self.count.kernels[text] = _types_in(text, set())
+            self.count.calls[text] = self.count.calls.get(text, 0) + 1
+            return call(context, name, *args, **kwargs)
+
+        return noted
+
+    def _noting_runs(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(run)
+        def noted(session: Any, *args: Any, **kwargs: Any) -> Any:
+            self.count.session_runs += 1
+            return run(session, *args, **kwargs)
+
+        return noted
 
     def made(self, concrete: Any, options: Any, sighting: Any) -> None:
         """Count one trace (called by the hook)."""

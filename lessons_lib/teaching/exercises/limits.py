@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from lessons_lib.common.units import format_bytes
+
+#: An answer beats the reference by this share of it and this many bytes, or not at all.
+_NOTABLE: Final = 0.01
+_NOTABLE_BYTES: Final = 1024
 
 Size = Mapping[str, int]
 
@@ -33,6 +38,8 @@ class Quantity(StrEnum):
 
     def write(self, value: float) -> str:
         """Write a value with its unit."""
+        if self is Quantity.GROWTH and value:
+            return f"≈ {format_bytes(round(value))}"  # Python's objects are in it
         if self.in_bytes:
             return format_bytes(value)
         word = "trace" if self is Quantity.TRACES else "operation"
@@ -48,7 +55,9 @@ class Quantity(StrEnum):
 
     def told(self, value: float) -> str:
         """Write a figure with its name: ``peak 3 MiB``, ``2 traces``."""
-        return f"{self} {self.write(value)}" if self.in_bytes else self.write(value)
+        if self.in_bytes:
+            return f"{self} {self.write(value)}"
+        return f"{self.write(value)} in this check"
 
 
 @dataclass(frozen=True)
@@ -108,7 +117,9 @@ class Figure:
     @property
     def beats_reference(self) -> bool:
         """Whether the answer needed less than the reference solution."""
-        return self.reference is not None and self.measured < self.reference
+        if self.reference is None:
+            return False
+        return self.reference - self.measured > max(_NOTABLE * self.reference, _NOTABLE_BYTES)
 
     def sentence(self) -> str:
         """Say the figure and its limit."""

@@ -10,6 +10,7 @@ figures differ from run to run.  All figures are bytes but traces and operations
 
 from __future__ import annotations
 
+import functools
 import gc
 import time
 from collections import Counter
@@ -21,16 +22,18 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from lessons_lib.common.internals import constant_op, pywrap_tfe
+from lessons_lib.common.internals import constant_op, func_graph, pywrap_tfe
+from lessons_lib.common.patching import patched
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line
+from lessons_lib.common.system import allocator_bytes
 from lessons_lib.common.units import format_bytes
-from lessons_lib.recording.recorder import record
+from lessons_lib.recording import recorder
 from lessons_lib.recording.recording import Recording
 from lessons_lib.teaching.exercises.graph_counter import GraphCount, GraphCounter
 from lessons_lib.teaching.exercises.numpy_allocations import NumpyWatch
 from lessons_lib.teaching.exercises.shared_tracer import SharedTracer
-from lessons_lib.teaching.exercises.watchdog import Watchdog, allocated_now
+from lessons_lib.teaching.exercises.watchdog import Watchdog
 
 #: Bytes of Python and NumPy up to here count as none.
 HEAP_FLOOR: Final = 256 * 2**10
@@ -102,23 +105,27 @@ class Meter:
         self._tracer = SharedTracer()
         self._numpy = NumpyWatch(self._admits)
         self._counter = GraphCounter()
-        self._record = record(lines=True)
+        self._record = recorder.record(lines=True)
         self._dog = Watchdog(seconds, ceiling, self.used)
         self._ceiling = ceiling
         self._stack = ExitStack()
         self._levels: list[tuple[float, int]] = [(0.0, 0)]
         self._ops = self._foreign = self._heap_peak = self._tf_base = 0
+        self._tracing = False
         self._recording: Recording | None = None
 
     def __enter__(self) -> Self:
         gc.collect()
-        self._tf_base = allocated_now() or 0
+        self._tf_base = allocator_bytes() or 0
         with ExitStack() as stack:
             stack.enter_context(self._tracer)
             stack.enter_context(self._numpy)
             self._graphs = stack.enter_context(self._counter)
             # Inside the recorder's own wrappers, which look at TensorFlow's frames around them.
-            stack.callback(self._put_back, [self._watch_entrance(*place) for place in _ENTRANCES])
+            for module, name in _ENTRANCES:
+                stack.enter_context(patched(module, name, self._noting_levels))
+            stack.enter_context(patched(func_graph, "func_graph_from_py_func", self._noting_traces))
+            stack.enter_context(patched(recorder._Session, "_next", self._not_counting))
             self._recording = stack.enter_context(self._record)
             stack.enter_context(self._dog)
             self._stack = stack.pop_all()
@@ -132,11 +139,11 @@ class Meter:
     ) -> None:
         if error is None:
             with self._stack:
+                self._heap_peak = self._tracer.peak() - self._foreign
                 # TensorFlow releases arrays that it has copied at its next call only.
                 tf.convert_to_tensor(_NO_NUMBERS)
                 gc.collect()
                 self._note(self._level(), always=True)
-                self._heap_peak = self._tracer.peak() - self._foreign
         else:
             self._stack.__exit__(kind, error, trace)
 
@@ -144,12 +151,12 @@ class Meter:
 
     def used(self) -> int:
         """Give the bytes that the block holds now, those of TensorFlow rounded as it does."""
-        return (allocated_now() or 0) - self._tf_base + self._level()
+        return (allocator_bytes() or 0) - self._tf_base + self._level()
 
     @contextmanager
     def outside(self) -> Iterator[None]:
         """Do something in the block that is not the answer's, such as to compare a result."""
-        self._numpy.pause(True)
+        outer = self._numpy.pause(True)
         before = self._tracer.level()
         self._tracer.reset_peak()
         try:
@@ -157,12 +164,14 @@ class Meter:
         finally:
             self._foreign += self._tracer.level() - before
             self._tracer.forget_peak()
-            self._numpy.pause(False)
+            self._numpy.pause(outer)
 
     def _level(self) -> int:
         return self._tracer.level() - self._foreign
 
     def _note(self, level: int, *, always: bool = False) -> None:
+        if self._tracing:
+            return
         if always or abs(level - self._levels[-1][1]) >= _STEP_BYTES:
             self._levels.append((time.perf_counter(), level))
 
@@ -177,21 +186,44 @@ class Meter:
             return False
         return True
 
-    def _watch_entrance(self, module: Any, name: str) -> tuple[Any, str, Any]:
-        original: Callable[..., Any] = getattr(module, name)
-
+    def _noting_levels(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
         def entrance(*args: Any, **kwargs: Any) -> Any:
             self._ops += 1
             self._note(self._level())
             return original(*args, **kwargs)
 
-        setattr(module, name, entrance)
-        return module, name, original
+        return entrance
 
-    @staticmethod
-    def _put_back(originals: list[tuple[Any, str, Any]]) -> None:
-        for module, name, original in originals:
-            setattr(module, name, original)
+    def _not_counting(self, read: Callable[..., Any]) -> Callable[..., Any]:
+        """Leave out what the recorder makes of a profile that it reads while the block runs."""
+
+        @functools.wraps(read)
+        def reading(*args: Any, **kwargs: Any) -> Any:
+            with self.outside():
+                return read(*args, **kwargs)
+
+        return reading
+
+    def _noting_traces(self, trace: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(trace)
+        def traced(*args: Any, **kwargs: Any) -> Any:
+            if self._tracing:
+                return trace(*args, **kwargs)
+            before, arrays = self._tracer.level(), self._numpy.total_bytes
+            self._tracer.reset_peak()
+            self._tracing = True
+            try:
+                return trace(*args, **kwargs)
+            finally:
+                self._tracing = False
+                # What a graph takes of Python's heap is limited by its size, not here; arrays that
+                # the traced code makes count.
+                grown = self._tracer.level() - before - (self._numpy.total_bytes - arrays)
+                self._foreign += max(0, grown)
+                self._tracer.forget_peak()
+
+        return traced
 
     # --- afterwards -----------------------------------------------------------------------------
 

@@ -216,6 +216,7 @@ class NumpyWatch:
         """The arrays of some size, in order."""
         return self._watch.made
 
-    def pause(self, paused: bool) -> None:
-        """Stop or go on noting."""
-        self._watch.paused = paused
+    def pause(self, paused: bool) -> bool:
+        """Stop or go on noting; give what it was before."""
+        before, self._watch.paused = self._watch.paused, paused
+        return before

@@ -5,14 +5,18 @@ from __future__ import annotations
 import html
 import time
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lessons_lib.common import results
 from lessons_lib.common.units import plain_units
 from lessons_lib.notebook import display
 from lessons_lib.teaching import progress
 from lessons_lib.teaching.exercises import grading
 from lessons_lib.teaching.exercises.exercise import Answer, Exercise, source_of
 from lessons_lib.teaching.exercises.result import Result, Status
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: A check that takes longer says how far it is.
 _SILENT_SECONDS: Final = 2.0
@@ -117,6 +121,20 @@ class Question:
         task = f"### {number.upper()}. {exercise.title}\n\n{exercise.task()}"
         code = f"{source_of(exercise.starter)}\n\n\n{module}.{number}.check({exercise.name})"
         return Cell("markdown", task), Cell("code", code)
+
+
+@results.draw.register(Result)
+def _(result: Result, ax: Any = None, **options: Any) -> Axes:
+    from lessons_lib.teaching.exercises.score_plot import draw_score
+
+    return draw_score(result, ax, **options)
+
+
+@results.alt_text.register(Result)
+def _(result: Result, **options: Any) -> str:
+    from lessons_lib.teaching.exercises.score_plot import describe_score
+
+    return describe_score(result, **options)
 
 
 class _Progress:

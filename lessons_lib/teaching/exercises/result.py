@@ -10,16 +10,12 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
 
 from lessons_lib.common import results
 from lessons_lib.common.source import Line
 from lessons_lib.notebook import display
 from lessons_lib.recording.recording import Recording
 from lessons_lib.teaching.exercises.limits import Figure, Quantity
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 class Status(StrEnum):
@@ -154,17 +150,3 @@ def _(result: Result) -> str:
     if result.next_step:
         parts.append(f"<div>{html.escape(result.next_step)}</div>")
     return "".join(parts)
-
-
-@results.draw.register(Result)
-def _(result: Result, ax: Any = None, **options: Any) -> Axes:
-    from lessons_lib.teaching.exercises.score_plot import draw_score
-
-    return draw_score(result, ax, **options)
-
-
-@results.alt_text.register(Result)
-def _(result: Result, **options: Any) -> str:
-    from lessons_lib.teaching.exercises.score_plot import describe_score
-
-    return describe_score(result, **options)

@@ -7,10 +7,23 @@ and reset the tracer, while it really goes on.  Bytes throughout.
 
 from __future__ import annotations
 
+import functools
 import tracemalloc
+from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Final, Self
 
+from lessons_lib.common.patching import patched
+
+_REPLACED: Final = (
+    "start",
+    "stop",
+    "is_tracing",
+    "get_traced_memory",
+    "reset_peak",
+    "clear_traces",
+)
 _start: Final = tracemalloc.start
 _stop: Final = tracemalloc.stop
 _is_tracing: Final = tracemalloc.is_tracing
@@ -32,7 +45,7 @@ class SharedTracer:
         self._ours = self._on = False
         self._their_base = 0
         self._highest = 0
-        self._originals: dict[str, Any] = {}
+        self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         self._ours = not _is_tracing()
@@ -41,11 +54,10 @@ class SharedTracer:
         self._on = not self._ours
         self.base = _traced()[0]
         _reset_peak()
-        for name in ("start", "stop", "is_tracing", "get_traced_memory", "reset_peak"):
-            self._originals[name] = getattr(tracemalloc, name)
-            setattr(tracemalloc, name, getattr(self, name))
-        self._originals["clear_traces"] = tracemalloc.clear_traces
-        tracemalloc.clear_traces = self.clear_traces
+        for name in _REPLACED:
+            self._stack.enter_context(
+                patched(tracemalloc, name, functools.partial(self._own, name))
+            )
         return self
 
     def __exit__(
@@ -54,8 +66,7 @@ class SharedTracer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for name, original in self._originals.items():
-            setattr(tracemalloc, name, original)
+        self._stack.close()
         if self._ours:
             _stop()
 
@@ -75,6 +86,10 @@ class SharedTracer:
     def forget_peak(self) -> None:
         """Take what was traced since the last `reset_peak` out of the peak."""
         _reset_peak()
+
+    def _own(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        own: Callable[..., Any] = getattr(self, name)
+        return own
 
     # What the watched code calls.
 

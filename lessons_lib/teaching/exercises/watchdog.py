@@ -21,7 +21,7 @@ from types import FrameType, TracebackType
 from typing import Any, Final
 
 from lessons_lib.common.internals import cancellation
-from lessons_lib.common.runtime import tf
+from lessons_lib.common.system import allocator_bytes
 from lessons_lib.common.units import format_bytes
 
 _POLL_SECONDS: Final = 0.02
@@ -50,14 +50,6 @@ class Tripped(BaseException):
         self.by = by
 
 
-def allocated_now() -> int | None:
-    """Give the bytes that TensorFlow's CPU allocator has handed out, or None if it won't say."""
-    try:
-        return int(tf.config.experimental.get_memory_info("CPU:0")["current"])
-    except (ValueError, KeyError, tf.errors.OpError):
-        return None
-
-
 class Watchdog:
     """Stops a block that takes too long or too much.
 
@@ -82,7 +74,7 @@ class Watchdog:
         self,
         seconds: float,
         ceiling: int | None = None,
-        used: Callable[[], int | None] = allocated_now,
+        used: Callable[[], int | None] = allocator_bytes,
     ) -> None:
         self.seconds = seconds
         self.ceiling = ceiling

@@ -81,6 +81,17 @@ def collect_sum(make_row: Any, n: int) -> Any:
     return table
 
 
+def collect_stacked(make_row: Any, n: int) -> Any:
+    return tf.Variable(tf.stack([make_row(i) for i in range(n)]))
+
+
+def collect_no_variable(make_row: Any, n: int) -> Any:
+    rows = []
+    for i in range(n):
+        rows.append(make_row(i))
+    return tf.stack(rows)
+
+
 WRONG = {
     "q1": (
         Wrong("gathers the rows", batches_gather, Status.OVER_BUDGET),
@@ -98,6 +109,10 @@ WRONG = {
         Wrong("last rows", first_rows_last, Status.WRONG_VALUE),
     ),
     "q4": (
+        Wrong(
+            "stacks all rows", collect_stacked, Status.NOT_AS_ASKED, "rows were in memory at once"
+        ),
+        Wrong("no variable", collect_no_variable, Status.NOT_AS_ASKED, "asks for a tf.Variable"),
         Wrong("assigns to v[i]", collect_assign, Status.OVER_BUDGET),
         Wrong("scatters into a tensor", collect_scatter, Status.OVER_BUDGET),
         Wrong("grows by concat", collect_concat, Status.OVER_BUDGET),

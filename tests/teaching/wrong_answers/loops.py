@@ -123,6 +123,30 @@ def chain_gradient_stop(x: Any, w: Any, n: int) -> Any:
     return tape.gradient(total, w)
 
 
+def last_step_gradient_unwatched(x: Any, w: Any, n: int) -> Any:
+    for _ in range(n - 1):
+        x = tf.tanh(x @ w)
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(tf.tanh(x @ w))
+    return tape.gradient(total, w)
+
+
+def history_numpy_concat(x: Any, w: Any, n: int) -> Any:
+    states = np.zeros((0, *x.shape), np.float32)
+    for _ in range(n):
+        x = tf.tanh(x @ w)
+        states = np.concatenate([states, x.numpy()[np.newaxis]])
+    return tf.constant(states)
+
+
+def history_list(x: Any, w: Any, n: int) -> Any:
+    states = []
+    for _ in range(n):
+        x = tf.tanh(x @ w)
+        states.append(x)
+    return states
+
+
 WRONG = {
     "q1": (
         Wrong("keeps every state in a list", last_state_list, Status.OVER_BUDGET),
@@ -135,10 +159,13 @@ WRONG = {
         Wrong("means of squares", state_means_square, Status.WRONG_VALUE),
     ),
     "q3": (
+        Wrong("watches nothing", last_step_gradient_unwatched, Status.WRONG_VALUE, "did not watch"),
         Wrong("stop_gradient in a recorded loop", last_step_gradient_stop, Status.OVER_BUDGET),
         Wrong("differentiates all steps", last_step_gradient_all, Status.WRONG_VALUE),
     ),
     "q4": (
+        Wrong("grows an array", history_numpy_concat, Status.OVER_BUDGET, "np.concatenate"),
+        Wrong("never stacks", history_list, Status.WRONG_VALUE, "tf.stack"),
         Wrong("grows a tensor by concat", history_concat, Status.OVER_BUDGET),
         Wrong("starts one state too early", history_first, Status.WRONG_VALUE),
     ),

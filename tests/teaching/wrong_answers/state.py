@@ -85,12 +85,18 @@ def largest_batch_tries(step: Any, budget: int) -> Any:
     def peak(size: int) -> int:
         return ll.measure(lambda: step(size), repeats=1).peak_bytes
 
-    size = 8
-    while peak(size) <= budget:
-        size += 8
-    while peak(size) > budget:
-        size -= 1
-    return size
+    few, many = 1, 2048
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (middle, many) if peak(middle) <= budget else (few, middle)
+    return few
+
+
+def largest_batch_fraction(step: Any, budget: int) -> Any:
+    few = ll.measure(lambda: step(8), repeats=1).peak_bytes
+    many = ll.measure(lambda: step(16), repeats=1).peak_bytes
+    each = (many - few) / 8
+    return (budget - few + 8 * each) / each
 
 
 def largest_batch_fixed(step: Any, budget: int) -> Any:
@@ -116,6 +122,7 @@ WRONG = {
     ),
     "q4": (
         Wrong("tries until it is too much", largest_batch_tries, Status.OVER_BUDGET),
+        Wrong("no whole number", largest_batch_fraction, Status.WRONG_VALUE, "expected"),
         Wrong("forgets the fixed part", largest_batch_fixed, Status.WRONG_VALUE),
     ),
 }

@@ -54,7 +54,7 @@ _q1 = Exercise(
     solution_code=last_state_solution,
     inputs=_chain,
     shown={"rows": 1024, "width": 256, "n": 20},
-    graded=({"rows": 1024, "width": 320, "n": 25}, {"rows": 1536, "width": 256, "n": 40}),
+    graded=({"rows": 1024, "width": 128, "n": 25}, {"rows": 1536, "width": 96, "n": 40}),
     limits=(
         Limit(
             Quantity.PEAK,
@@ -97,7 +97,7 @@ _q2 = Exercise(
     solution_code=state_means_solution,
     inputs=_chain,
     shown={"rows": 1024, "width": 256, "n": 20},
-    graded=({"rows": 1024, "width": 320, "n": 25}, {"rows": 1536, "width": 256, "n": 40}),
+    graded=({"rows": 1024, "width": 128, "n": 25}, {"rows": 1536, "width": 96, "n": 40}),
     limits=(
         Limit(
             Quantity.PEAK,
@@ -142,7 +142,7 @@ _q3 = Exercise(
     solution_code=last_step_gradient_solution,
     inputs=_chain,
     shown={"rows": 1024, "width": 256, "n": 20},
-    graded=({"rows": 1024, "width": 320, "n": 25}, {"rows": 1536, "width": 256, "n": 40}),
+    graded=({"rows": 1024, "width": 128, "n": 25}, {"rows": 1536, "width": 96, "n": 40}),
     limits=(
         Limit(
             Quantity.PEAK,
@@ -187,7 +187,7 @@ _q4 = Exercise(
     solution_code=history_solution,
     inputs=_chain,
     shown={"rows": 512, "width": 256, "n": 20},
-    graded=({"rows": 512, "width": 320, "n": 25}, {"rows": 768, "width": 256, "n": 32}),
+    graded=({"rows": 1024, "width": 128, "n": 25}, {"rows": 1536, "width": 96, "n": 32}),
     limits=(
         Limit(
             Quantity.ALLOCATED,
@@ -252,7 +252,7 @@ _q5 = Exercise(
     solution_code=chain_gradient_solution,
     inputs=_chain,
     shown={"rows": 512, "width": 128, "n": 36},
-    graded=({"rows": 512, "width": 160, "n": 49}, {"rows": 768, "width": 128, "n": 64}),
+    graded=({"rows": 1024, "width": 64, "n": 49}, {"rows": 1536, "width": 48, "n": 64}),
     limits=(
         Limit(
             Quantity.PEAK,

@@ -94,8 +94,10 @@ def energy_solution(batch: Any) -> Any:
 def _many_shapes(size: Size, seed: int) -> Inputs:
     first = size["rows"] - size["calls"] - random.Random(seed).randrange(100)
 
+    numbers = normal(seed, size["rows"], size["width"], scale=2.0)
+
     def call(number: int) -> Any:
-        return lambda: (normal(seed + number, first + number, size["width"], scale=2.0) + 0.3,)
+        return lambda: (numbers[: first + number] + 0.1 * number,)
 
     return Inputs(call(0)(), tuple(call(number) for number in range(size["calls"])))
 
@@ -214,9 +216,7 @@ _q4 = Exercise(
     """,
     starter=decay_starter,
     solution_code=decay_solution,
-    inputs=lambda size, seed: Inputs(
-        (normal(seed, size["rows"] + seed % 50, size["width"]), size["n"])
-    ),
+    inputs=lambda size, seed: Inputs((normal(seed, size["rows"], size["width"]), size["n"])),
     requires=(loop_in_graph,),
     shown={"rows": 256, "width": 512, "n": 100},
     graded=({"rows": 512, "width": 512, "n": 160}, {"rows": 400, "width": 512, "n": 240}),
@@ -224,7 +224,7 @@ _q4 = Exercise(
         Limit(Quantity.OPS, lambda size: size["n"] // 3, why="one for every three steps"),
         Limit(
             Quantity.PEAK,
-            lambda size: 3 * floats(size["rows"] + 50, size["width"]) // 2,
+            lambda size: 3 * _s(size) // 2,
             floor=_s,
             why="one and a half of x",
         ),
