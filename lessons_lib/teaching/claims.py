@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lessons_lib.common.results import Result, html_table, summary_html
+from lessons_lib.common.runtime import held_back_stderr
 from lessons_lib.common.units import Unit, format_bytes, plain_units, use_unit
 from lessons_lib.instruments.preflight import preflight
 from lessons_lib.teaching.lessons import claims_of
@@ -79,6 +80,9 @@ def _(result: ShownClaim) -> str:
 class Lesson:
     """The verdicts of one lesson, in the order in which they are reached.
 
+    A lesson is made before its first tensor: it has TensorFlow set itself up, without the
+    messages of that, and looks whether figures are exact.
+
     Parameters
     ----------
     name : str
@@ -102,9 +106,11 @@ class Lesson:
         use_unit(self.unit)
         self._known = claims_of(name)
         self._tried: dict[int, TriedClaim] = {}
+        with held_back_stderr():  # TensorFlow's first use tells of graphics processors
+            self._check = preflight()
 
     def __repr__(self) -> str:
-        check = preflight()
+        check = self._check
         said = "Figures are exact." if check.exact else "\n".join(check.problems)
         if self.unit is not None:
             with plain_units():
