@@ -23,6 +23,8 @@ from lessons_lib.instruments.peak import Peak, peak
 QUANTITIES: Final = {"peak": "peak", "kept": "kept bytes", "allocated": "allocated in all"}
 #: Figures are written to two decimals, so a law that is this near goes through them.
 _NEAR: Final = 0.011
+#: Noisy figures that lie within this of each other do not follow the parameter.
+_FLAT: Final = 0.05
 _EXPONENTS: Final = {2: "²", 1: "", 0: ""}
 
 #: The terms of a law, by the way each is written: functions of the parameter.
@@ -263,7 +265,7 @@ def fitted(
     terms : mapping of str to callable, optional
         Terms in place of powers.
     noisy : bool
-        Whether to give the nearest straight line at once.
+        Whether to give the nearest straight line at once; it is level where figures nearly agree.
 
     Returns
     -------
@@ -282,8 +284,9 @@ def fitted(
         found = tuple(np.polyfit(ns, values, degree).tolist())
         if not noisy and float(np.abs(np.polyval(found, ns) - values).max()) <= _NEAR:
             return found, _written(found, _powers(name, degree), about=False)
-    found = tuple(np.polyfit(ns, values, 1).tolist())
-    return found, _written(found, _powers(name, 1), about=True)
+    degree = int(np.ptp(values) > _FLAT)
+    found = tuple(np.polyfit(ns, values, degree).tolist())
+    return found, _written(found, _powers(name, degree), about=True)
 
 
 def _powers(name: str, degree: int) -> list[str]:
