@@ -32,8 +32,8 @@ WORDS_A_MINUTE, LINES_A_MINUTE = 200, 12
 #: Exercises that take twice as long as the others.
 HARD = frozenset(["eager_and_graph.q4", "loops.q5", "state.q3", "state.q4", "capstone.q1"])
 PREDICTION, PICTURE, QUIZ, EXERCISE, HARD_EXERCISE = 1.0, 0.5, 3.0, 5.0, 10.0
-#: A lesson may take so many minutes more than it says, and the share less.
-LATER, EARLIER = 1.5, 0.25
+#: By which share a lesson may take longer, or less, than it says.
+LATER, EARLIER = 0.1, 0.25
 
 #: Names and attributes that ask, show or judge.  A statement with one of them is not under study,
 #: unless it measures, too; then it is.
@@ -291,7 +291,7 @@ def _time_faults(form: Form) -> Iterator[str]:
         return
     if form.stated > limit_minutes(form.path):
         yield f"{form.stated} minutes are stated; at most {limit_minutes(form.path)}"
-    if not (1 - EARLIER) * form.stated <= form.minutes <= form.stated + LATER:
+    if not (1 - EARLIER) * form.stated <= form.minutes <= (1 + LATER) * form.stated:
         yield f"it takes {form.minutes:.1f} minutes, and {form.stated} are stated"
 
 
