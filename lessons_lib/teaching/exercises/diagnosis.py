@@ -207,8 +207,11 @@ class DiagnosisQuestion:
         with without_warnings():
             shown = list(self.diagnosis.evidence(self.diagnosis.build()))
         for result in shown:
-            table = results.summary_html(result)
-            display.show(repr(result), table + display.picture_html(result))
+            # A recording's own line counts buffers, some of which TensorFlow may have had in store.
+            told = isinstance(result, ll.Recording)
+            table = "" if told else results.summary_html(result)
+            text = results.alt_text(result) if told else repr(result)
+            display.show(text, table + display.picture_html(result))
 
     def check(self, answer: Any = None) -> Result:
         """Grade an answer, show the outcome and return it.

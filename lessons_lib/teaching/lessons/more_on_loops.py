@@ -140,8 +140,7 @@ def _(forward, invariant, plain, swapped, identity, unchanged):
     "it depends",
     measured=lambda seen, seconds: (
         f"the heap grows by ≈ {seen.heap_peak_bytes / (256 * 256 * 4):.0f} S; TensorFlow's time "
-        "over NumPy's: "
-        + ", ".join(f"≈ {ratio:.1f} at {n} × {n}" for n, ratio in seconds.items())
+        "over NumPy's: " + ", ".join(f"≈ {ratio:.1f} at {n} × {n}" for n, ratio in seconds.items())
     ),
     advice="Give arrays a dtype; measure time at your own size.",
     was=("03.10", "03.11"),
