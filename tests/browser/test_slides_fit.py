@@ -1,12 +1,13 @@
 """Slides in a browser: all of a slide is in view on a projector, and headings are as written.
 
-They need reveal.js, which npm brings: from ``slides-tools``, or from where the environment variable
+The cheat sheet is printed, too: it takes one page.  Slides need reveal.js, which npm brings: from ``slides-tools``, or from where the environment variable
 ``LESSONS_REVEAL`` says.  Without it or a browser the tests are skipped.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +18,11 @@ from nbformat import v4
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
+from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.test_in_browser import FLAGS, NAMES
-from tests.support.notebooks import NOT_REWRITTEN, ROOT, lesson_paths
+from tests.support.notebooks import LESSONS, NOT_REWRITTEN, ROOT, lesson_paths
 from tests.tools.slides import bring_reveal, export
 
 REVEAL = Path(os.environ.get("LESSONS_REVEAL", ROOT / "slides-tools/node_modules/reveal.js"))
@@ -43,8 +45,6 @@ def browser() -> Iterator[Browser]:
     program = next((path for name in NAMES if (path := shutil.which(name))), None)
     if program is None:
         pytest.skip("there is no browser")
-    if not (REVEAL / "dist" / "reveal.js").is_file():
-        pytest.skip(f"there is no reveal.js in {REVEAL}")
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield started
@@ -52,6 +52,8 @@ def browser() -> Iterator[Browser]:
 
 
 def opened(browser: Browser, lesson: Path, folder: Path) -> Page:
+    if not (REVEAL / "dist" / "reveal.js").is_file():
+        pytest.skip(f"there is no reveal.js in {REVEAL}")
     bring_reveal(REVEAL, folder)
     page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
     page.goto(export(lesson, folder).as_uri())
@@ -88,3 +90,26 @@ def test_a_slide_that_is_too_long_is_noticed(browser: Browser, tmp_path: Path) -
     assert height > HEIGHT
     assert scale < SMALLEST
     page.close()
+
+
+PRINTED = """<meta charset="utf-8"><style>
+body { font: 9pt sans-serif; } h1 { font-size: 14pt; margin: 0; }
+table { border-collapse: collapse; width: 100%; margin: 4pt 0; font-size: 8pt; }
+td, th { border: 0.5pt solid #999; padding: 1.5pt 4pt; text-align: left; }
+</style>"""
+
+
+def printed_pages(browser: Browser, markdown: str) -> int:
+    page = browser.new_page()
+    page.set_content(PRINTED + markdown2html_mistune(markdown))
+    document = page.pdf(
+        format="A4", margin=dict.fromkeys(("top", "bottom", "left", "right"), "12mm")
+    )
+    page.close()
+    return len(re.findall(rb"/Type\s*/Page\b", document))
+
+
+def test_cheat_sheet_is_printed_on_one_page(browser: Browser) -> None:
+    text = (LESSONS / "cheat_sheet.md").read_text(encoding="utf-8")
+    assert printed_pages(browser, text) == 1
+    assert printed_pages(browser, text + "\n\n" + text) == 2
