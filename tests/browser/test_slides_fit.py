@@ -1,7 +1,8 @@
 """Slides in a browser: all of a slide is in view on a projector, and headings are as written.
 
-The cheat sheet is printed, too: it takes one page.  Slides need reveal.js, which npm brings: from ``slides-tools``, or from where the environment variable
-``LESSONS_REVEAL`` says.  Without it or a browser the tests are skipped.
+The cheat sheet is printed, too: it takes one page.  Slides need reveal.js, which npm brings: from
+``slides-tools``, or from where the environment variable ``LESSONS_REVEAL`` says.  Without it or a
+browser the tests are skipped.
 """
 
 from __future__ import annotations
