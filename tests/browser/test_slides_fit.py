@@ -20,7 +20,7 @@ from nbformat import v4
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, PdfMargins, sync_playwright
 
 from tests.browser.test_in_browser import FLAGS, NAMES
 from tests.support.notebooks import LESSONS, NOT_REWRITTEN, ROOT, lesson_paths
@@ -103,9 +103,8 @@ td, th { border: 0.5pt solid #999; padding: 1.5pt 4pt; text-align: left; }
 def printed_pages(browser: Browser, markdown: str) -> int:
     page = browser.new_page()
     page.set_content(PRINTED + markdown2html_mistune(markdown))
-    document = page.pdf(
-        format="A4", margin=dict.fromkeys(("top", "bottom", "left", "right"), "12mm")
-    )
+    margin = PdfMargins(top="12mm", bottom="12mm", left="12mm", right="12mm")
+    document = page.pdf(format="A4", margin=margin)
     page.close()
     return len(re.findall(rb"/Type\s*/Page\b", document))
 
