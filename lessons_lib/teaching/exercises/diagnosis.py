@@ -154,7 +154,7 @@ def _unknown(diagnosis: Diagnosis, answer: Mapping[Any, Any]) -> str:
             return f"{place!r} is no line of the program: they are numbered from 1 to {last}."
         if not last and place not in letters:
             return f"{place!r} is not in the table: it has {', '.join(letters)}."
-        if cause not in diagnosis.causes:
+        if cause not in list(diagnosis.causes):
             return f"{cause!r} is none of the causes: choose from {', '.join(diagnosis.causes)}."
     return ""
 
