@@ -67,11 +67,14 @@ class Evidence:
         Those of this run.
     graphs : GraphCount
         What the run traced and ran.
+    largest_bytes : int
+        Bytes of the largest buffer or array that it made.
     """
 
     value: Any
     inputs: Inputs
     graphs: GraphCount
+    largest_bytes: int = 0
 
 
 #: Gives a sentence that says what is missing, or an empty one.

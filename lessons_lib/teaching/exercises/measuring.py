@@ -70,6 +70,8 @@ class Usage:
     graphs : GraphCount
     arrays : dict of Line to int
         Bytes of the arrays that each line made.
+    largest_bytes : int
+        Of the largest buffer of TensorFlow's or array of NumPy's.
     """
 
     peak_bytes: int
@@ -81,6 +83,7 @@ class Usage:
     recording: Recording
     graphs: GraphCount
     arrays: dict[Line, int]
+    largest_bytes: int
 
 
 class Meter:
@@ -252,6 +255,11 @@ class Meter:
             recording=recording,
             graphs=self._graphs,
             arrays=dict(arrays),
+            largest_bytes=max(
+                [int(n) for n in recording.buffers.nbytes[recording.buffers.born >= 0]]
+                + [array.nbytes for array in self._numpy.made],
+                default=0,
+            ),
         )
 
 

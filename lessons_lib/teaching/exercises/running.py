@@ -84,7 +84,7 @@ def run_once(
     if expected is not None:
         _check_inputs(answer, inputs, before)
         for requirement in exercise.requires:
-            if missing := requirement(Evidence(value, inputs, usage.graphs)):
+            if missing := requirement(Evidence(value, inputs, usage.graphs, usage.largest_bytes)):
                 raise Verdict(Status.NOT_AS_ASKED, missing)
     holder = None
     if exercise.way is Way.STEP:

@@ -13,9 +13,10 @@ import numpy as np
 
 import lessons_lib as ll
 from lessons_lib.common.runtime import tf
+from lessons_lib.common.units import format_bytes
 from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Fault
 from lessons_lib.teaching.exercises.evidence import Table, meters_table
-from lessons_lib.teaching.exercises.exercise import Exercise, Inputs, Way
+from lessons_lib.teaching.exercises.exercise import Evidence, Exercise, Inputs, Way
 from lessons_lib.teaching.exercises.inputs import floats, normal
 from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
 from lessons_lib.teaching.exercises.question import Question
@@ -134,6 +135,11 @@ def _name_the_other_figure(inputs: Inputs, got: Any, right: Any) -> str:
     (program,) = inputs.arguments
     with ll.record() as recording:
         program()
+    if not got:
+        return (
+            "Nothing: either the program did not run in the recorded block, or this is what is "
+            "left at its end (`kept_bytes`)."
+        )
     if abs(got - recording.kept_bytes) <= _NEAR * got:
         return "That is what is left at the end (`kept_bytes`)."
     if abs(got - recording.allocated_bytes) <= _NEAR * got:
@@ -224,19 +230,31 @@ def as_float32_solution(rows: Any) -> Any:
     return tf.stack([tf.cast(row, tf.float32) for row in rows])
 
 
+def _never_whole_in_float64(evidence: Evidence) -> str:
+    rows = evidence.inputs.arguments[0]
+    whole = sum(row.nbytes for row in rows)
+    if evidence.largest_bytes < whole:
+        return ""
+    return (
+        f"The value is right, but on the way all rows were together in float64: a tensor or array "
+        f"of {format_bytes(evidence.largest_bytes)}."
+    )
+
+
 _q4 = Exercise(
     key="measure_memory.q4",
     title="Don't let float64 in",
     prompt="""
     `rows` is a list of NumPy arrays, which are float64, as NumPy makes them. Write
-    `as_float32(rows)`: one float32 tensor with a row for each. On the way to it, no array or
-    tensor of all rows in float64 fits the budget, and neither does a float64 result.
+    `as_float32(rows)`: one float32 tensor with a row for each. On the way to it, there may be no
+    array or tensor of all rows in float64.
     """,
     starter=as_float32_starter,
     solution_code=as_float32_solution,
     inputs=lambda size, seed: Inputs(
         ([row.astype(np.float64) for row in normal(seed, size["rows"], size["width"]).numpy()],)
     ),
+    requires=(_never_whole_in_float64,),
     shown={"rows": 64, "width": 8192},
     graded=({"rows": 64, "width": 16384}, {"rows": 96, "width": 8192}),
     limits=(
