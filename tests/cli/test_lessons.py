@@ -151,6 +151,7 @@ def run(*arguments: str, folder: Path, **environment: str) -> subprocess.Complet
     )  # fmt: skip
 
 
+@pytest.mark.child
 def test_another_command_runs_with_our_settings(project: Path) -> None:
     show = "import os, sys; print(os.environ['JUPYTER_CONFIG_PATH'], *sys.argv[1:])"
     done = run("--then", sys.executable, "-c", show, "--port=1", folder=project)

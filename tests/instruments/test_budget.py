@@ -285,6 +285,8 @@ def test_over_budget(tf_memory_budget):
 """
 
 
+@pytest.mark.slow
+@pytest.mark.child
 def test_fixture_loads_nothing_until_used_and_is_exact_where_tensorflow_came_first(
     tmp_path: Path,
 ) -> None:

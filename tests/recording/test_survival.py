@@ -173,6 +173,7 @@ class _At:
         return self._line
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_any_line(temporary: Path) -> None:
     still_works()
     number, missed = 1, []
@@ -481,6 +482,8 @@ def test_no_profile_is_found(monkeypatch: Any) -> None:
     monkeypatch.undo()
 
 
+@pytest.mark.slow
+@pytest.mark.child
 @POSIX
 def test_a_full_disk(tmp_path: Path) -> None:
     # A limit on the size of files is the nearest to a full disk that needs no rights.

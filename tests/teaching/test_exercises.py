@@ -59,6 +59,7 @@ def quick() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", WRITTEN, ids=lambda q: q.key)
 def test_the_solution_passes_and_the_starter_is_not_attempted(question: Question) -> None:
     exercise = question.exercise
@@ -71,6 +72,7 @@ def test_the_solution_passes_and_the_starter_is_not_attempted(question: Question
     assert grading.grade(exercise, exercise.starter, seed=11).status is Status.NOT_ATTEMPTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "wrong"),
     [(question, wrong) for question in WRITTEN for wrong in wrong_answers(question)],
@@ -82,6 +84,7 @@ def test_wrong_answers_fail_for_the_right_reason(question: Question, wrong: Wron
     assert wrong.says in result.message, str(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "answer"),
     [(question, answer) for question in WRITTEN for answer in right_answers(question)],

@@ -212,6 +212,8 @@ def test_an_interrupt_in_the_watch_comes_out_of_the_block() -> None:
         np.ones(10_000)
 
 
+@pytest.mark.slow
+@pytest.mark.child
 def test_arrays_may_outlive_the_watch_and_the_process() -> None:
     code = """
 import builtins, numpy as np

@@ -217,6 +217,7 @@ def _writer(name: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.child
 def test_several_processes_lose_nothing(file: Path) -> None:
     writers = [_writer(name) for name in "abc"]
     assert [writer.communicate(timeout=120)[0].strip() for writer in writers] == ["done"] * 3
@@ -225,6 +226,7 @@ def test_several_processes_lose_nothing(file: Path) -> None:
     assert done.exercises["loops.q1"]["attempts"] == 75
 
 
+@pytest.mark.child
 def test_a_killed_process_leaves_a_whole_file_and_no_lock(file: Path) -> None:
     writers = [_writer(name) for name in "ab"]
     while not file.exists():
