@@ -58,7 +58,7 @@ class Call(NamedTuple):
 
 
 #: A call's instruction, kind, forward line, scope (by address), and the rest of its context.
-_Key = tuple[int, str, Place | None, int, bool, bool, Origin]
+_Key = tuple[int, str, Place | None, int, bool, bool, int]
 
 
 @dataclass(slots=True)
@@ -110,6 +110,11 @@ class _Calls:
             )
         return self.by_code.setdefault(address, {}).setdefault(key, call)
 
+    def clear(self) -> None:
+        """Forget all calls."""
+        self.by_code.clear()
+        self._codes.clear()
+
 
 def _forget(by_code: dict[int, Any], codes: dict[int, Any], address: int, _: Any) -> None:
     by_code.pop(address, None)
@@ -152,7 +157,8 @@ class Watcher:
         gradients.log = None
         for patch in reversed(self._patches):
             patch.remove()
-        self._calls, self._gradients = _Calls(), GradientLog()
+        self._calls.clear()
+        self._gradients = GradientLog()
 
     def take(self) -> CallLog:
         """Give the log of the session that has ended, and begin the next one."""
@@ -165,7 +171,7 @@ class Watcher:
             roles=taken.roles,
         )
         self._current = {}
-        self._calls = _Calls()
+        self._calls.clear()
         return taken
 
     def _new_thread(self, ident: int) -> list[Call]:
@@ -182,6 +188,7 @@ class Watcher:
         frame_here = sys._getframe
         ident = threading.get_ident
         origins = self._origins
+        by_code = self._calls.by_code
         written: dict[str, bool] = {}
         now, running = self._gradients.now, self.noter.running
         no_tape = pywrap_tfe.TFE_Py_TapeSetIsEmpty
@@ -195,7 +202,7 @@ class Watcher:
             mark = call = None
             frame: FrameType | None = frame_here(1)
             try:
-                part = Origin.LIBRARY
+                part = 0  # a plain number: to hash an enum's member is slow
                 while frame is not None:
                     file = frame.f_code.co_filename
                     origin = origins.get(file)
@@ -214,10 +221,10 @@ class Watcher:
                 code, at = (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
                 of = None if forward is None else forward.place
                 key = (at, name, of, id(scope), taped, backward, part)
-                known = self._calls.by_code.get(code)
+                known = by_code.get(code)
                 call = None if known is None else known.get(key)
                 if call is None:
-                    call = self._calls.add(frame, key, Context(scope, taped, backward, part))
+                    call = self._calls.add(frame, key, Context(scope, taped, backward, Origin(part)))
                 frame = None
                 me = ident()
                 calls = self._current.get(me)
