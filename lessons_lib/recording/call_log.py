@@ -224,7 +224,8 @@ class Watcher:
                 known = by_code.get(code)
                 call = None if known is None else known.get(key)
                 if call is None:
-                    call = self._calls.add(frame, key, Context(scope, taped, backward, Origin(part)))
+                    context = Context(scope, taped, backward, Origin(part))
+                    call = self._calls.add(frame, key, context)
                 frame = None
                 me = ident()
                 calls = self._current.get(me)
