@@ -13,6 +13,8 @@ what                                when                          why
                                                                   runs
 ``imperative_grad``                 a recording with lines is     when a tape computes gradients,
                                     open                          and where these lie
+``tf.name_scope.__enter__``         a recording with lines is     which scopes are the user's
+                                    open
 TensorFlow's gradient function      from the import on            which forward operation a
                                                                   gradient belongs to
 ``Graph.name_scope``                from the import on            which layer a graph's operation
@@ -27,9 +29,6 @@ TensorFlow's gradient function      from the import on            which forward 
 ``TFE_Py_FastPathExecute`` and      an exercise is graded         Python's heap at each operation
 its kin, as above
 functions of ``tracemalloc``        Python's heap is watched      the program may use them, too
-``call`` of layers,                 a training step is measured   layers and phases of the step
-``apply`` of the optimizer,
-``GradientTape.gradient``
 ==================================  ============================  ================================
 
 What is wrapped from the import on only takes notes: functions are traced, and models built, before

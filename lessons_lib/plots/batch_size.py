@@ -1,4 +1,4 @@
-"""The picture of a batch estimate: measured peaks against batch size, the line, and the budget."""
+"""The picture of a batch estimate: measured peaks against batch size, and the budget."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from lessons_lib.plots.theme import canvas, fit_text, quiet_grid, set_alt
 
 def describe_batches(result: BatchEstimate) -> str:
     """Say what the picture of a batch estimate shows."""
-    return (
-        f"Measured peaks against batch size with a fitted line and the budget: {describe(result)}."
-    )
+    return f"Measured peaks against batch size, with the budget: {describe(result)}."
 
 
 def draw_batches(result: BatchEstimate, ax: Axes | None = None) -> Axes:
-    """Draw measured peaks against batch size, the fitted line, and the budget."""
+    """Draw measured peaks against batch size, and the budget."""
     with canvas(ax) as ax:
         batches = [batch for batch, _ in result.measured]
         peaks = [peak for _, peak in result.measured]
         right = max(*batches, result.high) * 1.08
-        line = np.array([0.0, right])
+        order = np.argsort(batches)
         ax.plot(
-            line,
-            result.fixed_bytes + result.bytes_per_example * line,
+            np.array(batches)[order],
+            np.array(peaks)[order],
             color=FAINT_INK,
             linewidth=1.2,
             linestyle=(0, (5, 3)),
@@ -52,8 +50,8 @@ def draw_batches(result: BatchEstimate, ax: Axes | None = None) -> Axes:
         )
         if result.batch:
             ax.annotate(
-                f"{result.batch} examples " + ("fit, run" if result.verified else "predicted"),
-                (result.batch, result.peak_bytes),
+                f"{result.batch} examples fit",
+                (result.batch, max(result.peak_bytes, result.held_bytes)),
                 xytext=(-10, -8),
                 textcoords="offset points",
                 ha="right",

@@ -12,16 +12,17 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from lessons_lib.common.units import brief_bytes, format_bytes
-from lessons_lib.instruments.training.categories import Category
 from lessons_lib.instruments.training.result import TrainingMemory
 from lessons_lib.plots.axes import byte_axis, time_axis
 from lessons_lib.plots.colours import EDGE, FAINT_INK, GREY, INK, PALETTE, luminance
 from lessons_lib.plots.theme import TEXT, canvas, quiet_grid, set_alt, text_size
+from lessons_lib.recording.categories import Category, Phase
 
 #: Categories by colour, from the palette that the operations use too.
 _COLOURS: Final = {
     Category.WEIGHTS: PALETTE[0],
     Category.OPTIMIZER: PALETTE[3],
+    Category.METRICS: PALETTE[7],
     Category.INPUTS: PALETTE[8],
     Category.ACTIVATIONS: PALETTE[2],
     Category.GRADIENTS: PALETTE[1],
@@ -29,6 +30,7 @@ _COLOURS: Final = {
     Category.OTHER: GREY,
 }
 _LEGEND_WIDTH: Final = 2.75  # inches
+_LEGEND_STEP: Final = 0.105  # of the picture's height
 
 
 def describe_training(result: TrainingMemory) -> str:
@@ -36,7 +38,7 @@ def describe_training(result: TrainingMemory) -> str:
     parts = ", ".join(
         f"{category} {format_bytes(size)}" for category, size in result.categories.items() if size
     )
-    noisy = "≈ " if result.mode == "graph" else ""
+    noisy = result.noisy
     layers = ""
     if result.layers:
         first = result.layers[0]
@@ -94,23 +96,41 @@ def draw_training(result: TrainingMemory, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def _sections(result: TrainingMemory, end: float) -> list[tuple[Phase, float, float]]:
+    """Divide the step: what is updated while the backward pass runs belongs to that section."""
+    spans = {span.phase: span for span in result.phases}
+    sections: list[tuple[Phase, float, float]] = []
+    begin = 0.0
+    for phase, following in zip(Phase, (*list(Phase)[1:], None), strict=True):
+        if phase not in spans:
+            continue
+        last = end
+        if following is Phase.BACKWARD and following in spans:
+            last = spans[following].start
+        elif following is Phase.UPDATE and following in spans:
+            last = max(spans[phase].end, spans[following].start)
+        last = min(max(last, begin), end)
+        sections.append((phase, begin, last))
+        begin = last
+    return sections
+
+
 def _phases(ax: Axes, result: TrainingMemory, end: float) -> None:
     width = ax.get_window_extent().width
-    for number, phase in enumerate(result.phases):
-        begin = max(0.0, phase.start)
-        last = result.phases[number + 1].start if number + 1 < len(result.phases) else phase.end
-        last = min(max(last, begin), end)
+    sections = _sections(result, end)
+    for number, (phase, begin, last) in enumerate(sections):
         if begin > 0:
             ax.axvline(begin, color=FAINT_INK, linewidth=0.9, linestyle=(0, (4, 3)))
         room = (last - begin) / end * width
-        if text_size(phase.name, TEXT)[0] < room or number + 1 == len(result.phases):
+        fits = text_size(phase, TEXT)[0] < room
+        if fits or number + 1 == len(sections):
             ax.annotate(
-                phase.name,
-                ((begin + max(last, begin)) / 2, 1.0),
+                phase,
+                ((begin + last) / 2, 1.0),
                 xycoords=("data", "axes fraction"),
                 xytext=(0, 5),
                 textcoords="offset points",
-                ha="center" if text_size(phase.name, TEXT)[0] < room else "left",
+                ha="center" if fits else "left",
                 va="bottom",
                 color=FAINT_INK,
             )
@@ -134,7 +154,7 @@ def _legend(ax: Axes, result: TrainingMemory) -> None:
     """Write each category beside the picture, in the order of the stack, with its share."""
     shown = [c for c in reversed(Category) if result.series.bytes[c].any()]
     for number, category in enumerate(shown):
-        y = 0.97 - number * 0.115
+        y = 0.97 - number * _LEGEND_STEP
         colour = _COLOURS[category]
         size = brief_bytes(result.categories[category])
         ax.annotate(
@@ -158,7 +178,7 @@ def _legend(ax: Axes, result: TrainingMemory) -> None:
     if shown:
         ax.annotate(
             "sizes: at the peak",
-            (1.03, 0.97 - len(shown) * 0.115),
+            (1.03, 0.97 - len(shown) * _LEGEND_STEP),
             xycoords="axes fraction",
             va="top",
             color=FAINT_INK,

@@ -37,7 +37,7 @@ from lessons_lib.recording.eager_notes import WRITES, Context, EagerNotes, Noter
 from lessons_lib.recording.gradient_calls import GradientLog, gradients
 from lessons_lib.recording.graph_facts import GraphFacts, facts_of
 from lessons_lib.recording.graph_roles import Roles, roles_of
-from lessons_lib.recording.scopes import eager_scope
+from lessons_lib.recording.scopes import eager_scope, noting_eager_scopes
 
 FAST: Final = "TFE_Py_FastPathExecute"
 _EXECUTE: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
@@ -141,6 +141,7 @@ class Watcher:
         self._patches += [
             Patch(BaseSession, "run", self._noted_run),
             Patch(imperative_grad, "imperative_grad", self.noter.gradients),
+            Patch(tf.name_scope, "__enter__", noting_eager_scopes),
         ]
         self._watching = False
 

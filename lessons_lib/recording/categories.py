@@ -16,14 +16,14 @@ class Category(StrEnum):
     WEIGHTS = "weights"
     #: Slots and counters of an optimizer.
     OPTIMIZER = "optimizer state"
+    #: Variables of metrics and of random generators.
+    METRICS = "metrics and seeds"
     #: Batches, and what the data pipeline makes and keeps.
     INPUTS = "inputs"
     #: Made in the forward pass and used by the backward pass.
     ACTIVATIONS = "activations"
     #: What the backward pass gives to the optimizer.
     GRADIENTS = "gradients"
-    #: Variables of metrics and of random generators.
-    METRICS = "metrics and seeds"
     #: Needed by an operation or a part of the step for itself.
     TEMPORARIES = "temporaries"
     #: What cannot be told; it is never spread over the rest.

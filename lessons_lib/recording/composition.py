@@ -25,7 +25,8 @@ _NUMBER: Final = {category: i for i, category in enumerate(ORDER)}
 def held_since(store: BufferStore) -> Ints:
     """Tell from which event on each buffer counts as its variable's; int array, (buffers,).
 
-    For a buffer that no variable takes over it is the event of its birth.
+    For a buffer that no variable takes over it is the event of its birth; for one that seemed to
+    be taken over and was freed before the variable's old buffer, it never comes.
     """
     since = store.born.copy()
     held = np.array([site.purpose.held for site in store.sites], np.int64)
@@ -34,14 +35,18 @@ def held_since(store: BufferStore) -> Ints:
     of = held[store.site]
     ends = len(store.times)
     taken = np.array([site.purpose.before is not None for site in store.sites], bool)[store.site]
-    freed: dict[int, int] = {}
+    # For each variable: since when its buffer holds it, and when that is freed.
+    holders: dict[int, tuple[int, int]] = {}
     for i in np.flatnonzero(of):  # in the order of birth
-        variable, died = int(of[i]), int(store.died[i])
-        last = freed.get(variable, -1)
-        if taken[i] and last > since[i]:
-            # What outlived the block did not pass the variable on.
-            since[i] = last if last < ends else store.born[i]
-        freed[variable] = max(last, ends if died < 0 else died)
+        variable, died = int(of[i]), ends if store.died[i] < 0 else int(store.died[i])
+        began, free = holders.get(variable, (-1, -1))
+        if taken[i]:
+            if died <= began or died <= free < ends:
+                since[i] = ends + 1  # it might have been taken over, and was not
+                continue
+            # A holder that outlived the block did not pass the variable on.
+            since[i] = max(int(since[i]), free if free < ends else began)
+        holders[variable] = (int(since[i]), died)
     return since
 
 

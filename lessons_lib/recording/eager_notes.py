@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import is_users
 from lessons_lib.recording import profile_format, profiler
+from lessons_lib.recording.categories import Category
 from lessons_lib.recording.scopes import Scope
 from lessons_lib.recording.variables import Variable, variable_of
 
@@ -31,6 +34,8 @@ class Origin(IntEnum):
     PIPELINE = 2
     #: TensorFlow's functions that clip gradients.
     CLIPPING = 3
+    #: Keras' metrics, and what it does after a step.
+    METRICS = 4
 
 
 _ORIGINS: Final = (
@@ -40,6 +45,12 @@ _ORIGINS: Final = (
             r"|[/\\]tensorflow[/\\]python[/\\]data[/\\]"
         ),
         Origin.PIPELINE,
+    ),
+    (
+        re.compile(
+            r"[/\\]keras[/\\]src[/\\](?:metrics[/\\]|trainers[/\\](?:compile_utils|trainer)\.py)"
+        ),
+        Origin.METRICS,
     ),
     (re.compile(r"[/\\]tensorflow[/\\]python[/\\]ops[/\\]clip_ops\.py$"), Origin.CLIPPING),
 )
@@ -93,12 +104,16 @@ class Moment(NamedTuple):
 
 BACKWARD_BEGINS: Final = "backward begins"
 GRADIENTS: Final = "gradients"
+INPUTS: Final = "inputs"
 STEP: Final = "step"
 EPOCH: Final = "epoch"
 
 #: Eager operations that give a variable a value, with its handle as the first argument.
 ASSIGNS: Final = "AssignVariableOp"
 WRITES: Final = re.compile(r"(?:Assign\w*VariableOp|Resource\w*(?:Apply|Scatter|Assign)\w*)")
+
+
+_BATCH: Final = Variable("", Category.INPUTS, 0)
 
 
 class Assigned(NamedTuple):
@@ -148,6 +163,11 @@ class Noter:
         self.notes.moments[number] = moment
         profiler.mark(profile_format.MOMENT, number)
 
+    def inputs(self, tensors: Iterable[Any]) -> None:
+        """Note which tensors are a batch."""
+        addresses = tuple((a, _BATCH) for tensor in tensors if (a := _address(tensor)))
+        self.mark(Moment(INPUTS, addresses))
+
     def written(self, place: tuple[int, int], op: str, inputs: Sequence[Any]) -> None:
         """Note that a call wrote a variable."""
         handle = inputs[0]
@@ -192,13 +212,8 @@ def _address(tensor: Any) -> int:
     if not isinstance(tensor, tf.Tensor) or tensor.dtype in (tf.string, tf.resource, tf.variant):
         return 0
     try:
-        array = tensor._numpy_internal()
+        # A view; of a scalar NumPy would make a copy.
+        array = tensor._numpy_internal() if tensor.shape.rank else np.asarray(memoryview(tensor))
         return int(array.ctypes.data) if array.size else 0
     except Exception:  # elsewhere than in the memory of the CPU, or of a type NumPy lacks
         return 0
-
-
-__all__ = [
-    "ASSIGNS", "BACKWARD_BEGINS", "EPOCH", "GRADIENTS", "STEP", "WRITES", "Assigned", "Context",
-    "EagerNotes", "Moment", "Noter", "Origin", "origin_of",
-]  # fmt: skip

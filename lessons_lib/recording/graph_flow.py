@@ -46,9 +46,10 @@ class Source(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A node that takes an output."""
+    """A node that takes an output, and as which of its inputs."""
 
     node: int
+    place: int
     back: bool
 
 
@@ -136,16 +137,16 @@ class _Reader:
         self._captures = {inner.op.name: outer for outer, inner in getattr(graph, "captures", ())}
         whole = self._inline(_Inlined(graph), 0)
         nodes = self.flow.nodes
-        for number, (place, op) in enumerate(self._operations):
+        for number, (inlined, op) in enumerate(self._operations):
             node = nodes[number]
             for tensor in op.inputs:
                 if _is_handle(tensor):
-                    node.variables += self._handles(place, tensor)
-                node.inputs.append(self._of(place, tensor))
+                    node.variables += self._handles(inlined, tensor)
+                node.inputs.append(self._of(inlined, tensor))
         for number, node in enumerate(nodes):
-            for sources in node.inputs:
+            for place, sources in enumerate(node.inputs):
                 for source in sources:
-                    nodes[source.node].uses[source.output].append(Use(number, source.back))
+                    nodes[source.node].uses[source.output].append(Use(number, place, source.back))
         for tensor in getattr(graph, "outputs", ()):
             for source in self._of(whole, tensor):
                 nodes[source.node].escapes = True

@@ -47,6 +47,8 @@ _VIEWS: Final = frozenset(
 _KEEPERS: Final = frozenset(
     ("OptionalFromValue", "TensorListPushBack", "TensorListSetItem", "TensorArrayWriteV3")
 )
+_OF_SHAPES: Final = frozenset(("Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs"))
+_CONSTANTS: Final = frozenset(("Const", "NoOp"))
 _ASSIGNS: Final = frozenset(("AssignVariableOp", "Assign"))
 _PIPELINE: Final = re.compile(r"Iterator(?:V2)?GetNext|\w*Dataset\w*|OptionalGetValue")
 _UPDATES: Final = re.compile(
@@ -65,6 +67,8 @@ class Roles:
     flow : Flow
     phases : list of Phase or None
         Of each node.
+    timed : list of bool
+        Whether a node needs values of the step's data, and so waits for its phase.
     trains : bool
         Whether there is a backward pass.
     assigned : dict of (int, int) to int
@@ -77,6 +81,7 @@ class Roles:
 
     flow: Flow
     phases: list[Phase | None]
+    timed: list[bool]
     trains: bool
     keeps: bool
     assigned: dict[tuple[int, int], int]
@@ -114,11 +119,14 @@ class Roles:
         if number is None:
             return Purpose()
         node = self.flow.nodes[number]
-        phase = self.phases[number]
+        # What is made of constants and shapes alone is made at any time.
+        phase = self.phases[number] if self.timed[number] else None
         layer = node.scope.path if node.scope and node.scope.owner is Owner.LAYER else None
         if node.variables and _UPDATES.fullmatch(node.type):
             variable = node.variables[0]
-            return self._held(variable, phase, layer)
+            # A copy, made because something still reads the old value.
+            held = self._held(variable, phase, layer)
+            return replace(held, before=Category.TEMPORARIES)
         outputs = [i for i, output in enumerate(node.outputs) if _may_be(output, shape, dtype)]
         rest = Category.TEMPORARIES if self.trains or self.keeps else Category.OTHER
         # The optimiser may have put a small operation under the name of another one.
@@ -129,10 +137,10 @@ class Roles:
         category = next((c for c in _ORDER if c in found), Category.TEMPORARIES)
         if category is Category.TEMPORARIES and node.escapes:
             category = rest
-        held = [v for place in places if (v := self._assigned(*place)) is not None]
-        if not held:
+        holders = [v for place in places if (v := self._assigned(*place)) is not None]
+        if not holders:
             return Purpose(category, phase, layer)
-        return replace(self._held(held[0], phase, layer), before=category)
+        return replace(self._held(holders[0], phase, layer), before=category)
 
     def _held(self, index: int, phase: Phase | None, layer: str | None) -> Purpose:
         variable = self.flow.variables[index]
@@ -157,7 +165,7 @@ class Roles:
             return Category.INPUTS
         if phases[number] is Phase.FORWARD or (self.keeps and phases[number] is None):
             used = any(
-                phases[use.node] is Phase.BACKWARD
+                phases[use.node] is Phase.BACKWARD and nodes[use.node].type not in _OF_SHAPES
                 for node, out in chain
                 for use in nodes[node].uses[out]
             )
@@ -181,7 +189,7 @@ class Roles:
             node, out = todo.pop()
             form = nodes[node].outputs[out]
             for use in nodes[node].uses[out]:
-                for following in self._handed_on(form, nodes[use.node]):
+                for following in self._handed_on(form, nodes[use.node], use.place):
                     place = (use.node, following)
                     if place not in found:
                         found[place] = None
@@ -189,9 +197,11 @@ class Roles:
         self._chains[start] = list(found)
         return self._chains[start]
 
-    def _handed_on(self, form: Output, user: Node) -> list[int]:
-        if user.type in _VIEWS or user.type in _KEEPERS:
-            return list(range(len(user.outputs)))
+    def _handed_on(self, form: Output, user: Node, place: int) -> list[int]:
+        if user.type in _VIEWS:  # their first input, or each one (IdentityN)
+            return [place] if place < len(user.outputs) else []
+        if user.type in _KEEPERS:
+            return [0]
         if user.path in self._allocating or user.type in _NEVER_FORWARD:
             return []
         return [i for i, output in enumerate(user.outputs) if _same(form, output)]
@@ -269,7 +279,8 @@ def _read(graph: Any, whole: bool, keeps: bool) -> Roles | None:
     if flow is None:
         return None
     frames = _Frames(graph)
-    phases = _phases(flow, frames)
+    after, reads_new = _after_backward(flow, frames)
+    phases = _phases(flow, frames, after, reads_new)
     trains = any(phase is Phase.BACKWARD for phase in phases)
     categories = _variable_categories(flow, phases)
     assigned = {
@@ -279,7 +290,14 @@ def _read(graph: Any, whole: bool, keeps: bool) -> Roles | None:
         for source in node.inputs[1]
     }
     roles = Roles(
-        flow, phases, trains, keeps, assigned, _gradients(flow, phases, frames), categories
+        flow,
+        phases,
+        _timed(flow, phases, reads_new),
+        trains,
+        keeps,
+        assigned,
+        _gradients(flow, phases, frames),
+        categories,
     )
     roles.numbers = {node.path: number for number, node in enumerate(flow.nodes)}
     return roles
@@ -300,8 +318,9 @@ class _Frames:
         return any(test(trace[-i]) for i in range(1, min(_FRAMES, len(trace)) + 1))
 
 
-def _phases(flow: Flow, frames: _Frames) -> list[Phase | None]:
-    after, reads_new = _after_backward(flow, frames)
+def _phases(
+    flow: Flow, frames: _Frames, after: list[bool], reads_new: list[bool]
+) -> list[Phase | None]:
     nodes = flow.nodes
     needed = _needed(nodes, [node.backward for node in nodes], among_backward=False)
     phases: list[Phase | None] = [None] * len(nodes)
@@ -352,12 +371,32 @@ def _needed(nodes: list[Node], by: list[bool], *, among_backward: bool = True) -
     """Tell which nodes some nodes need values of."""
     needed = [False] * len(nodes)
     for number in range(len(nodes) - 1, -1, -1):
-        if by[number] or needed[number]:
+        # A shape is known without the values.
+        if (by[number] or needed[number]) and nodes[number].type not in _OF_SHAPES:
             for sources in nodes[number].inputs:
                 for source in sources:
                     if not source.back and (among_backward or not nodes[source.node].backward):
                         needed[source.node] = True
     return needed
+
+
+def _timed(flow: Flow, phases: list[Phase | None], reads_new: list[bool]) -> list[bool]:
+    """Tell which nodes wait for values of their phase's beginning."""
+    nodes = flow.nodes
+    # Values of the step's data, and those of the backward pass.
+    of_data, of_gradients = [False] * len(nodes), [False] * len(nodes)
+    for number, node in enumerate(nodes):
+        if node.type in _OF_SHAPES:
+            continue
+        sources = [s.node for sources in node.inputs for s in sources if not s.back]
+        begins = not sources and node.type not in _CONSTANTS
+        of_data[number] = begins or any(of_data[s] for s in sources)
+        backward = phases[number] is Phase.BACKWARD and of_data[number]
+        of_gradients[number] = backward or any(of_gradients[s] for s in sources)
+    return [
+        of_gradients[number] or reads_new[number] if phase is Phase.UPDATE else of_data[number]
+        for number, phase in enumerate(phases)
+    ]
 
 
 def _is_optimizers(node: Node) -> bool:

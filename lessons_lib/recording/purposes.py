@@ -104,6 +104,8 @@ class Purposes:
             return Purpose(Category.GRADIENTS, Phase.UPDATE)
         if taped:
             return Purpose(Category.OTHER, Phase.FORWARD, layer)
+        if origin is Origin.METRICS:
+            return Purpose(Category.TEMPORARIES)
         return Purpose(Category.OTHER, None, layer)
 
     def of_pipeline(self, iterator: str) -> Purpose:
@@ -164,6 +166,10 @@ class _Settling:
                     new = Category.ACTIVATIONS if alive else Category.TEMPORARIES
                     self.change(event, replace(old, category=new))
             self.pending = []
+        elif moment.kind == eager_notes.INPUTS:
+            for address, _ in moment.addresses:
+                if (made := self.alive.get(address)) is not None:
+                    self.change(made, Purpose(Category.INPUTS))
         elif moment.kind == eager_notes.GRADIENTS:
             for address, variable in moment.addresses:
                 made = self.alive.get(address)

@@ -18,9 +18,9 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from lessons_lib.common import internals, runtime
 from lessons_lib.common.interrupts import DeferredSignals
@@ -215,6 +215,12 @@ class _Session:
 
 
 _session: Final = _Session()
+
+
+def note_inputs(tensors: Iterable[Any]) -> None:
+    """Say within a recording which tensors are a batch; strings are left out."""
+    if (watcher := _session.watcher) is not None:
+        watcher.noter.inputs(tensors)
 
 
 class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used like a function

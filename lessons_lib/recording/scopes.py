@@ -58,9 +58,13 @@ _PASSED_ON: Final = tuple(
         ("recording", "scopes.py"),
     )
 )
+#: The user's code as AutoGraph has written it anew.
+_CONVERTED: Final = "__autograph_generated_file"
 _MODULE: Final = os.path.join("", "tensorflow", "python", "module", "module.py")
 
 _all: Final[dict[Scope, Scope]] = {}
+#: Paths of the scopes that the user or a module opened in eager mode.
+_asked: Final[set[str]] = set()
 _scopes: Final[weakref.WeakKeyDictionary[Any, dict[str, Scope]]] = weakref.WeakKeyDictionary()
 
 
@@ -108,10 +112,31 @@ def _owner(caller: Any) -> Owner | None:
 
 def eager_scope() -> Scope | None:
     """Give what eager operations on this thread belong to, by Keras or by ``tf.name_scope``."""
-    found = keras_scope()
-    if found is None and (name := eager_context().scope_name):
-        return _interned(Owner.LAYER, name.rstrip("/"))
-    return found
+    if keras_scopes():
+        return keras_scope()
+    name = eager_context().scope_name
+    return _asked_scope(name.rstrip("/")) if name else None
+
+
+def _asked_scope(path: str) -> Scope | None:
+    """Give the innermost scope around a path that was asked for, and not TensorFlow's own."""
+    while path and path not in _asked:
+        path = path.rpartition("/")[0]
+    return _interned(Owner.LAYER, path) if path else None
+
+
+def noting_eager_scopes(original: Any) -> Any:
+    """Wrap ``tf.name_scope.__enter__``, for the time of a recording."""
+
+    def __enter__(scope: Any) -> Any:  # noqa: N807 - the method that it stands for
+        result = original(scope)
+        with contextlib.suppress(Exception):  # a fault of ours costs a name, not the run
+            name = eager_context().scope_name
+            if name and tf.executing_eagerly() and _asked_for(sys._getframe(1)):
+                _asked.add(name.rstrip("/"))
+        return result
+
+    return __enter__
 
 
 def scope_of(graph: Any, name: str) -> Scope | None:
@@ -137,7 +162,7 @@ class _Opened(contextlib.AbstractContextManager[str], contextlib.ContextDecorato
     def __enter__(self) -> str:
         unique: str = self._original.__enter__()
         name = self._name
-        if isinstance(name, str) and name and not name.endswith("/"):
+        if isinstance(name, str) and name:
             with contextlib.suppress(Exception):  # a fault of ours costs a name, not the run
                 self._note(unique.rstrip("/"), name, sys._getframe(1))
         return unique
@@ -158,6 +183,8 @@ class _Opened(contextlib.AbstractContextManager[str], contextlib.ContextDecorato
             _scopes.setdefault(self._graph, {})[unique] = scope
 
     def _within(self, unique: str, name: str) -> Scope:
+        if name.endswith("/"):  # a path from the top, which is not made unique
+            return Scope(Owner.LAYER, unique)
         outer = scope_of(self._graph, unique)
         return Scope(Owner.LAYER, f"{outer.path}/{name}" if outer else name)
 
@@ -169,7 +196,7 @@ def _asked_for(frame: FrameType | None) -> bool:
     if frame is None:
         return False
     file = frame.f_code.co_filename
-    return file.endswith(_MODULE) or is_user_file(file)
+    return file.endswith(_MODULE) or _CONVERTED in file or is_user_file(file)
 
 
 def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -185,8 +212,8 @@ Patch(tf.Graph, "name_scope", _noting).install()
 
 def layer_names(paths: Iterable[str]) -> dict[str, str]:
     """Shorten layers' paths: what all of them begin with (the model's name) is left out."""
-    known = sorted(set(paths))
+    known = set(paths)
     heads = {path.partition("/")[0] for path in known}
-    if len(heads) == 1 and all("/" in path for path in known):
-        return {path: path.partition("/")[2] for path in known}
-    return {path: path for path in known}
+    if len(heads) > 1:
+        return {path: path for path in known}
+    return {path: path.partition("/")[2] or path for path in known}

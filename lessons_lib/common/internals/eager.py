@@ -71,13 +71,13 @@ resource_variable_ops: Final = module(
 )
 #: Gives the eager context, whose ``scope_name`` is the scope that operations are made in.
 eager_context: Final = part("tensorflow.python.eager.context:context", _CATEGORIES, _NO_RECORDING)
-_KERAS_STATE: Final = "keras.src.backend.common.global_state"
-enter(f"{_KERAS_STATE}:GLOBAL_STATE_TRACKER", _CATEGORIES, "no layer is named", "Keras 3.0")
+KERAS_STATE: Final = "keras.src.backend.common.global_state"
+enter(f"{KERAS_STATE}:GLOBAL_STATE_TRACKER", _CATEGORIES, "no layer is named", "Keras 3.0")
 
 
 def keras_scopes() -> list[Any]:
     """Give Keras' open name scopes on this thread, each with ``name`` and ``caller``."""
-    state = sys.modules.get(_KERAS_STATE)
+    state = sys.modules.get(KERAS_STATE)
     tracker = getattr(state, "GLOBAL_STATE_TRACKER", None)
     return getattr(tracker, "name_scope_stack", None) or []
 

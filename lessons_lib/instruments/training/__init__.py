@@ -1,23 +1,27 @@
-"""`training_memory`: a Keras model's training step, by category over time.
+"""`training_memory`: a training step, by category over time.
 
-``step`` records a step; ``holders`` tells which buffers its variables held.  ``stages`` notes which
-operations belong to which layer and to the forward pass, the backward pass and the update;
-``categories`` gives every buffer its category by that, and ``over_time`` adds them up.  ``batch``
-answers how large a batch fits; ``report`` holds the result; ``run`` puts them together.
+``inputs`` makes the batch as ``fit`` does; ``state`` saves everything that a step may change, and
+gives it back; ``recorded_step`` records a step.  What each buffer is for is told by the recording
+itself (`lessons_lib.recording.purposes`); ``analysis`` adds it up, ``result`` holds it.
+``batch_size`` answers how large a batch fits; ``run`` puts them together.
 """
 
 from __future__ import annotations
 
-from lessons_lib.instruments.training.batch_size import BatchEstimate, largest_batch
-from lessons_lib.instruments.training.categories import Category
-from lessons_lib.instruments.training.result import LayerBytes, Phase, TrainingMemory
+from lessons_lib.instruments.training.batch_size import BatchEstimate, Stop, largest_batch
+from lessons_lib.instruments.training.recorded_step import Mode
+from lessons_lib.instruments.training.result import LayerBytes, PhaseSpan, TrainingMemory
 from lessons_lib.instruments.training.run import training_memory
+from lessons_lib.recording.categories import Category, Phase
 
 __all__ = [
     "BatchEstimate",
     "Category",
     "LayerBytes",
+    "Mode",
     "Phase",
+    "PhaseSpan",
+    "Stop",
     "TrainingMemory",
     "largest_batch",
     "training_memory",

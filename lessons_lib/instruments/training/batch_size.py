@@ -1,22 +1,35 @@
-"""How large a batch fits a budget: measured at small batches, extrapolated, then run.
+"""How large a batch fits a budget: found by doubling and halving, never by extrapolation.
 
-A training step's peak is close to a straight line in the batch size, because weights, gradients
-and optimizer state do not depend on it and activations are proportional to it.  The line is fitted
-by least squares; its uncertainty is the spread of the measured peaks around it, widened by how far
-it is extrapolated.  The answer is then run, lowered while it does not fit, and raised while there
-is more room than the peaks are uncertain.
+A step's peak is not one line in the batch size: the update's peak does not depend on it, and the
+kernels' own memory grows in steps.  So sizes are tried, each on the highest of several runs; no
+size is tried that is more than twice the largest that was run before, and none for which the memory
+that is free may not do.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
 
 from lessons_lib.common.results import Result, summary_html
 from lessons_lib.common.units import format_bytes
+
+#: How near to the first batch that does not fit the answer comes.
+_NEARNESS: Final = 0.02
+#: A process needs more than its tensors: of what is free, this share may be used for trying.
+_USABLE: Final = 0.7
+
+
+class Stop(StrEnum):
+    """Why a search ended."""
+
+    FOUND = "found"
+    NOTHING_FITS = "not even one example fits"
+    MEMORY = "a larger batch may need more memory than is free here"
+    FIXED_SIZE = "the step takes no other batch size"
+    LARGEST = "the largest size that is tried fits, too"
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,17 +43,17 @@ class BatchEstimate(Result):
     batch : int
         The answer; 0 when not even one example fits.
     low, high : int
-        The range in which the answer lay before it was tried.
+        The largest batch that fitted, and the largest that may fit: one less than the smallest
+        that did not.  They are equal to within 2 %, or to `batch` where the search ended early.
     verified : bool
-        Whether `batch` was run and its peak stayed within the budget.
-    peak_bytes : int
-        Its measured peak, or the predicted one when it was not run.
-    fixed_bytes, bytes_per_example : float
-        The fitted line.
+        Whether `batch` was run several times and always fitted, in the bytes requested and in
+        those that the allocator set aside for them.
+    peak_bytes, held_bytes : int
+        The highest peak of `batch`: requested, and set aside by the allocator.
     measured : tuple of (int, int)
-        Batch sizes and their peaks, in the order in which they were run.
-    note : str
-        Why it was not verified, or empty.
+        Batch sizes and their highest peaks (the larger one of both kinds), as they were run.
+    stop : Stop
+        Why the search ended.
     """
 
     budget_bytes: int
@@ -49,10 +62,14 @@ class BatchEstimate(Result):
     high: int
     verified: bool
     peak_bytes: int
-    fixed_bytes: float
-    bytes_per_example: float
+    held_bytes: int
     measured: tuple[tuple[int, int], ...]
-    note: str = ""
+    stop: Stop = Stop.FOUND
+
+    @property
+    def note(self) -> str:
+        """Why the search ended early, or empty."""
+        return "" if self.stop in (Stop.FOUND, Stop.NOTHING_FITS) else str(self.stop)
 
     def __repr__(self) -> str:
         return f"<BatchEstimate: {describe(self)}>"
@@ -61,13 +78,15 @@ class BatchEstimate(Result):
 def describe(estimate: BatchEstimate) -> str:
     """Say the answer in a sentence."""
     budget = format_bytes(estimate.budget_bytes)
-    if estimate.batch == 0:
+    if estimate.stop is Stop.NOTHING_FITS:
         return f"not even one example fits {budget}"
-    how = "run" if estimate.verified else f"predicted, not run: {estimate.note}"
     # A graph's peak depends on the order of execution, so the answer may move by a little.
+    peak = f"peak ≈ {format_bytes(max(estimate.peak_bytes, estimate.held_bytes))}, run"
+    if estimate.note:
+        return f"≥ {estimate.batch} examples fit {budget} ({peak}; {estimate.note})"
     return (
-        f"≈ {estimate.batch} examples fit {budget} (range ≈ {estimate.low} to ≈ {estimate.high}; "
-        f"peak ≈ {format_bytes(estimate.peak_bytes)}, {how})"
+        f"≈ {estimate.batch} examples fit {budget} "
+        f"(range ≈ {estimate.low} to ≈ {estimate.high}; {peak})"
     )
 
 
@@ -76,113 +95,122 @@ def _(result: BatchEstimate) -> str:
     return f"<p>{describe(result)}</p>"
 
 
-def fit_line(points: Sequence[tuple[int, int]]) -> tuple[float, float, float]:
-    """Fit peak = fixed + slope × batch by least squares.
+class CannotRunError(Exception):
+    """A step cannot be run with a batch of some size."""
 
-    Parameters
-    ----------
-    points : sequence of (batch, peak bytes)
-        At least two different batches.
 
-    Returns
-    -------
-    fixed, slope, spread : float
-        Bytes, bytes per example, and the largest distance of a point from the line, in bytes.
-    """
-    batches = np.array([batch for batch, _ in points], float)
-    peaks = np.array([peak for _, peak in points], float)
-    slope, fixed = np.polyfit(batches, peaks, 1)
-    spread = float(np.abs(peaks - (fixed + slope * batches)).max())
-    return float(fixed), float(slope), spread
+@dataclass
+class _Search:
+    peaks_of: Callable[[int], tuple[int, int] | None]
+    budget: int
+    free: Callable[[], int]
+    tried: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def fits(self, batch: int) -> bool:
+        peaks = self.peaks_of(batch)
+        if peaks is None:
+            return False
+        self.tried[batch] = peaks
+        return max(peaks) <= self.budget
+
+    def may_run(self, batch: int) -> bool:
+        """Tell whether the free memory does, judged by the largest batch that was run."""
+        largest = max(self.tried)
+        if batch <= largest:
+            return True
+        # Twice: the batch itself is made before it is copied.
+        need = max(self.tried[largest]) * batch / largest
+        return 2 * need <= _USABLE * self.free()
 
 
 def largest_batch(
-    peak_of: Callable[[int], int],
+    peaks_of: Callable[[int], tuple[int, int] | None],
     budget_bytes: int,
-    sizes: Sequence[int],
+    start: int,
     *,
-    available_bytes: int,
-    tries: int = 6,
+    free_bytes: Callable[[], int],
+    most: int = 2**24,
 ) -> BatchEstimate:
     """Find the largest batch that fits a budget.
 
     Parameters
     ----------
-    peak_of : callable
-        Runs a training step with a batch of the given size; gives its peak in bytes.
+    peaks_of : callable
+        Runs a training step several times with a batch of the given size; gives its highest peaks
+        in bytes: requested, and set aside by the allocator; None where memory did not do.
     budget_bytes : int
         The budget.
-    sizes : sequence of int
-        Small batch sizes to measure, ascending, at least two.
-    available_bytes : int
-        Memory that may be used for trying.
-    tries : int
-        How often a candidate is run at most.
+    start : int
+        A size that can be run.
+    free_bytes : callable
+        Gives the memory that is free now.
+    most : int
+        No larger size is tried.
 
     Returns
     -------
     BatchEstimate
     """
-    points = [(size, peak_of(size)) for size in sizes]
-    fixed, slope, spread = fit_line(points)
-    slope = max(slope, 1.0)
-    guess = math.floor((budget_bytes - fixed) / slope)
-    # Extrapolating far from what was measured magnifies an error of the slope.
-    reach = max(1.0, guess / max(sizes))
-    margin = math.ceil(spread * reach / slope)
-    low, high = max(0, guess - margin), max(0, guess + margin)
-    if guess < 1:
-        one = peak_of(1)
-        points.append((1, one))
-        fits = one <= budget_bytes
-        return BatchEstimate(
-            budget_bytes, int(fits), 0, max(1, high), fits, one, fixed, slope, tuple(points)
-        )
-    if fixed + slope * guess > available_bytes:
-        why = f"running it would need more than the {format_bytes(available_bytes)} available here"
-        predicted = int(fixed + slope * low)
-        return BatchEstimate(
-            budget_bytes, low, low, high, False, predicted, fixed, slope, tuple(points), why
-        )
-    good: tuple[int, int] | None = None
-    bad: int | None = None
-    candidate = guess
-    for _ in range(tries):
-        peak = peak_of(candidate)
-        points.append((candidate, peak))
-        if peak <= budget_bytes:
-            good = max(good or (0, 0), (candidate, peak))
-            if budget_bytes - peak < spread:  # nearer than peaks of one size are to each other
+    search = _Search(peaks_of, budget_bytes, free_bytes)
+    low, high, stop = 0, start, Stop.FOUND
+    try:
+        while high >= 1 and not search.fits(high):
+            if high == 1:
+                stop = Stop.NOTHING_FITS
                 break
-            step = max(1, math.floor((budget_bytes - peak) / slope))
-            following = candidate + step
-            if bad is not None and following >= bad:
-                following = (candidate + bad) // 2
-        else:
-            bad = candidate if bad is None else min(bad, candidate)
-            following = candidate - max(1, math.ceil((peak - budget_bytes) / slope))
-            if good is not None and following <= good[0]:
-                following = (good[0] + bad) // 2
-        following = max(1, following)
-        if following in (candidate, bad) or (good and following == good[0]):
-            break
-        candidate = following
-    if good is None:
-        smallest = min(batch for batch, _ in points)
-        peak = dict(points)[smallest]
-        fits = peak <= budget_bytes
-        return BatchEstimate(
-            budget_bytes,
-            smallest if fits else 0,
-            low,
-            high,
-            fits,
-            peak,
-            fixed,
-            slope,
-            tuple(points),
-        )
-    low, high = min(low, good[0]), max(high, good[0])
+            high = max(1, high // 2)
+        if stop is Stop.FOUND:
+            low, high, stop = _upwards(search, high, most)
+            if stop is Stop.FOUND:
+                low, high = _between(search, low, high)
+    except CannotRunError:
+        low = max((b for b, p in search.tried.items() if max(p) <= budget_bytes), default=0)
+        high, stop = low + 1, Stop.FIXED_SIZE
+    peaks = search.tried.get(low) or search.tried.get(min(search.tried, default=0), (0, 0))
     return BatchEstimate(
-        budget_bytes, good[0], low, high, True, good[1], fixed, slope, tuple(points)
+        budget_bytes=budget_bytes,
+        batch=low,
+        low=low,
+        high=max(low, high - 1),
+        verified=low > 0,
+        peak_bytes=peaks[0],
+        held_bytes=peaks[1],
+        measured=tuple((batch, max(both)) for batch, both in search.tried.items()),
+        stop=stop,
     )
+
+
+def _upwards(search: _Search, fits: int, most: int) -> tuple[int, int, Stop]:
+    """Double until a batch does not fit; give the last that did and the first that did not."""
+    above = min((b for b in search.tried if b > fits), default=None)
+    while above is None:
+        following = min(2 * fits, most)
+        if following == fits:
+            return fits, fits + 1, Stop.LARGEST
+        if not search.may_run(following):
+            # What can be run without danger may be more than what was.
+            following = _runnable(search, fits, following)
+            if following <= fits * (1 + _NEARNESS):
+                return fits, fits + 1, Stop.MEMORY
+        if search.fits(following):
+            fits = following
+        else:
+            above = following
+    return fits, above, Stop.FOUND
+
+
+def _runnable(search: _Search, low: int, high: int) -> int:
+    while high - low > max(1, int(low * _NEARNESS)):
+        middle = (low + high) // 2
+        low, high = (middle, high) if search.may_run(middle) else (low, middle)
+    return low
+
+
+def _between(search: _Search, fits: int, above: int) -> tuple[int, int]:
+    while above - fits > max(1, int(fits * _NEARNESS)):
+        middle = (fits + above) // 2
+        if search.fits(middle):
+            fits = middle
+        else:
+            above = middle
+    return fits, above

@@ -1,25 +1,76 @@
 """One training step under the recorder: everything that the step uses is born where it is seen.
 
-Every variable and the batch are given a fresh copy right before the step, and the variables
-another one right after it: so the step's memory is complete, nothing has to be estimated, and
-``holders`` can tell which buffer each variable held.
+Every variable and the batch are given a fresh copy right before the step, so the step's memory is
+complete and nothing has to be estimated.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.instruments.training.variable_buffers import Holding, copies, holdings
-from lessons_lib.recording.recorder import record
+from lessons_lib.recording import composition
+from lessons_lib.recording.buffers import Floats, Ints
+from lessons_lib.recording.recorder import note_inputs, record
 from lessons_lib.recording.recording import Recording
+
+
+class Mode(StrEnum):
+    """How a step runs."""
+
+    EAGER = "eager"
+    GRAPH = "graph"
+    XLA = "xla"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A training step that can be run.
+
+    Attributes
+    ----------
+    name : str
+    mode : Mode
+    run : callable
+        Takes the batch.
+    variables : tuple of tf.Variable
+        Those that it uses.
+    """
+
+    name: str
+    mode: Mode
+    run: Callable[[Any], Any]
+    variables: tuple[tf.Variable, ...]
+
+
+def traced(
+    function: Callable[[Any], Any], spec: Any, mode: Mode, autograph: bool
+) -> tuple[Callable[[Any], Any], tuple[tf.Variable, ...]]:
+    """Trace a step anew, and give it with the variables that it uses.
+
+    Called as a concrete function, it does not make TensorFlow warn of retracing that is ours.
+    """
+    fresh = tf.function(function, jit_compile=mode is Mode.XLA, autograph=autograph)
+    concrete = fresh.get_concrete_function(spec)
+    graph = concrete.graph
+    if any(op.type.startswith("IteratorGetNext") for op in graph.get_operations()):
+        raise ValueError(
+            "this step takes its batches from an iterator of its own, which would lose them: "
+            "write a step that is given the batch"
+        )
+    used = list(graph.variables)
+    for captured, _ in graph.captures:
+        # What only writes to a variable captures its handle alone.
+        variable = getattr(captured, "_parent_trackable", lambda: None)()
+        used += [variable] if isinstance(variable, tf.Variable) else []
+    return concrete, tuple(used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,111 +80,77 @@ class RecordedStep:
     Attributes
     ----------
     recording : Recording
-        Of the copying, the step, and the copying after it.
+        Of the copying and the step.
     started, ended : float
         When the step began and ended, in seconds from the recording's start.
-    variables : tuple of tf.Variable
-        What the step may change, variables without elements left out.
-    parts : int
-        How many tensors the batch has.
     """
 
     recording: Recording
     started: float
     ended: float
-    variables: tuple[tf.Variable, ...]
-    parts: int
 
-    def held(self) -> tuple[list[Holding], frozenset[int]]:
-        """Give what each variable held, and the buffers of the batch."""
+    def window(self) -> tuple[int, int]:
+        """Give the last event before the step, and the first one after it."""
+        times = self.recording.buffers.times
+        first = int(np.searchsorted(times, self.started, side="right")) - 1
+        return max(first, 0), max(int(np.searchsorted(times, self.ended)), 1)
+
+    def series(self) -> tuple[Floats, Ints]:
+        """Give the live bytes of each category during the step, and when they change."""
         store = self.recording.buffers
-        found = copies(store)
-        moments = store.times[store.born[found]]
-        count = len(self.variables)
-        before = found[moments < self.started]
-        return (
-            holdings(
-                store,
-                before[:count].tolist(),
-                found[moments >= self.ended][-count:].tolist(),
-                int(np.searchsorted(store.times, self.started)),
-                int(np.searchsorted(store.times, self.ended)),
-            ),
-            frozenset(before[count : count + self.parts].tolist()),
-        )
+        if not len(store.times):
+            return np.zeros(1), np.zeros((len(composition.ORDER), 1), np.int64)
+        first, stop = self.window()
+        times = np.maximum(store.times[first:stop] - self.started, 0.0)
+        return times, composition.series(store)[:, first:stop]
 
-    def peak_bytes(self) -> int:
-        """Give the most bytes alive at once during the step, variables and batch included."""
-        times, live = self.recording.timeline()
-        inside = (times >= self.started) & (times < self.ended)
-        # The copies took the place of buffers that the recording did not see being born.
-        base = sum(int(np.prod(v.shape)) * v.dtype.size for v in self.variables)
-        return base + int(live[inside].max(initial=0))
-
-
-def variables_of(model: Any) -> list[tf.Variable]:
-    """List all variables that a step may change: the model's, the optimizer's, the metrics'."""
-    found: dict[int, tf.Variable] = {}
-    for variable in (*model.variables, *model.optimizer.variables, *_metric_variables(model)):
-        value = getattr(variable, "value", variable)
-        if isinstance(value, tf.Variable):
-            found[id(value)] = value
-    return list(found.values())
+    def peaks(self) -> tuple[int, int]:
+        """Give the most bytes during the step: requested, and set aside by the allocator."""
+        store = self.recording.buffers
+        if not len(store.times):
+            return 0, 0
+        first, stop = self.window()
+        peaks = []
+        for sizes in (store.nbytes, store.reserved):
+            delta = np.zeros(len(store.times), np.int64)
+            born = store.born >= 0
+            freed = born & (store.died >= 0)
+            np.add.at(delta, store.born[born], sizes[born])
+            np.subtract.at(delta, store.died[freed], sizes[freed])
+            peaks.append(int(np.cumsum(delta)[first:stop].max(initial=0)))
+        return peaks[0], peaks[1]
 
 
-def _metric_variables(model: Any) -> list[Any]:
-    with contextlib.suppress(Exception):  # metrics that were not built yet have none
-        return [v for metric in model.metrics for v in metric.variables]
-    return []
+def record_step(step: Step, data: Any) -> RecordedStep:
+    """Record one step, after copying all that it uses.
 
-
-def mode_of(model: Any) -> str:
-    """Tell how a model runs its step: ``"eager"``, ``"graph"`` or ``"xla"``."""
-    if model.run_eagerly or tf.config.functions_run_eagerly():
-        return "eager"
-    return "xla" if model.jit_compile is True else "graph"
-
-
-def step_function(model: Any, mode: str, data: Any) -> tuple[Callable[[Any], Any], Any]:
-    """Make the step, and give the graph that it runs (None in eager mode)."""
-    if mode == "eager":
-        return model.train_step, None
-    # A fresh trace, made under our notes, shows which operation belongs to what.  Called as a
-    # concrete function, it does not make TensorFlow warn of retracing that is ours.
-    function = tf.function(
-        lambda data: model.train_step(data), jit_compile=mode == "xla", autograph=False
-    )
-    traced = function.get_concrete_function(data)
-    return lambda data: traced(data), traced.graph
-
-
-def _copies(parts: Any) -> Any:
-    return tf.nest.map_structure(lambda part: tf.raw_ops.DeepCopy(x=part), parts)
-
-
-def record_step(
-    model: Any, step: Callable[[Any], Any], data: Any, variables: list[tf.Variable]
-) -> RecordedStep:
-    """Record one step, between two rounds of copying."""
-    source = tf.nest.map_structure(tf.convert_to_tensor, data)
+    Parameters
+    ----------
+    step : Step
+    data : nested structure of tensors
+        The batch, as the step takes it.
+    """
     gc.collect()
-    with record(f"{model.name} training step") as recording:
-        _renew(variables)
-        batch = _copies(source)
+    with record(f"{step.name} training step") as recording:
+        for variable in step.variables:
+            variable.assign(tf.raw_ops.DeepCopy(x=variable.read_value()))
+        batch = tf.nest.map_structure(_copy, data, expand_composites=True)
+        note_inputs(tf.nest.flatten(batch, expand_composites=True))
         started = time.perf_counter()
-        result = step(batch)
+        result = step.run(batch)
         del result
         ended = time.perf_counter()
-        _renew(variables)
-    return RecordedStep(
-        recording,
-        started - recording.started_at,
-        ended - recording.started_at,
-        tuple(v for v in variables if v.shape.num_elements()),
-        len(tf.nest.flatten(batch)),
-    )
+    return RecordedStep(recording, started - recording.started_at, ended - recording.started_at)
 
 
-def _renew(variables: list[tf.Variable]) -> None:
-    for variable in variables:
-        variable.assign(tf.raw_ops.DeepCopy(x=variable.read_value()))
+def _copy(part: Any) -> Any:
+    return tf.raw_ops.DeepCopy(x=part) if tf.is_tensor(part) else part
+
+
+def unique(variables: Iterable[tf.Variable]) -> tuple[tf.Variable, ...]:
+    """List variables with elements, each once."""
+    found = {id(v): v for v in variables if v.shape.num_elements() != 0}
+    return tuple(found.values())
+
+
+__all__ = ["Mode", "RecordedStep", "Step", "record_step", "traced", "unique"]

@@ -11,18 +11,27 @@ from dataclasses import dataclass
 from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.training.batch_size import BatchEstimate, describe
-from lessons_lib.instruments.training.categories import Category
+from lessons_lib.instruments.training.recorded_step import Mode
 from lessons_lib.recording.buffers import Floats, Ints
+from lessons_lib.recording.categories import Category, Phase
 from lessons_lib.recording.recording import Recording
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
-    """Forward pass, backward pass or update: its name, and its first and last second."""
+class PhaseSpan:
+    """Forward pass, backward pass or update: which, and when its large buffers were made.
 
-    name: str
+    In a graph they may overlap: a weight is updated as soon as its gradient is there.
+    """
+
+    phase: Phase
     start: float
     end: float
+
+    @property
+    def name(self) -> str:
+        """The phase as a word."""
+        return str(self.phase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +66,9 @@ class TrainingMemory(Result):
     Attributes
     ----------
     label : str
-        The model's name.
-    mode : str
-        ``"graph"``, ``"eager"`` or ``"xla"``.
+        The model's or the step's name.
+    mode : Mode
+        ``graph``, ``eager`` or ``xla``.
     batch : int
         Examples in the step.
     peak_bytes : int
@@ -68,12 +77,12 @@ class TrainingMemory(Result):
         When, in seconds from the start of the step.
     categories : dict of Category to int
         Bytes by category at the peak; they add up to `peak_bytes`.
-    forwarded_bytes : int
-        Of these, bytes in buffers whose memory was handed on to another operation.
+    peaks : tuple of int
+        The peak of each run; the highest one is shown.
     layers : tuple of LayerBytes
         Layers by their activations at the peak, largest first.
-    phases : tuple of Phase
-        Forward, backward, update; in a graph they may overlap.
+    phases : tuple of PhaseSpan
+        Forward, backward, update, as far as they make buffers.
     series : Series
         All of it over time.
     largest_batch : BatchEstimate or None
@@ -81,28 +90,33 @@ class TrainingMemory(Result):
     notes : tuple of str
         What a reader must know.
     recording : Recording
-        The recorded step, which begins and ends with copying the variables.
+        The recorded step, which begins with copying the variables and the batch.
     """
 
     label: str
-    mode: str
+    mode: Mode
     batch: int
     peak_bytes: int
     peak_at: float
     categories: dict[Category, int]
-    forwarded_bytes: int
+    peaks: tuple[int, ...]
     layers: tuple[LayerBytes, ...]
-    phases: tuple[Phase, ...]
+    phases: tuple[PhaseSpan, ...]
     series: Series
     largest_batch: BatchEstimate | None
     notes: tuple[str, ...]
     recording: Recording
 
+    @property
+    def noisy(self) -> str:
+        """The sign before figures that differ from run to run, as a graph's may; else empty."""
+        return "≈ " if len(set(self.peaks)) > 1 else ""
+
     def __repr__(self) -> str:
         top = max(self.categories, key=lambda c: self.categories[c])
         return (
             f"<TrainingMemory {self.label!r}, batch {self.batch}, {self.mode}: "
-            f"peak {format_bytes(self.peak_bytes)}, most of it {top} "
+            f"peak {self.noisy}{format_bytes(self.peak_bytes)}, most of it {top} "
             f"({format_bytes(self.categories[top])})>"
         )
 
@@ -111,10 +125,10 @@ class TrainingMemory(Result):
 def _(result: TrainingMemory) -> str:
     total = result.peak_bytes or 1
     rows = [
-        (str(category), format_bytes(size), f"{100 * size / total:.0f} %")
+        (str(category), result.noisy + format_bytes(size), f"{100 * size / total:.0f} %")
         for category, size in result.categories.items()
     ]
-    rows.append(("all", format_bytes(result.peak_bytes), "100 %"))
+    rows.append(("all", result.noisy + format_bytes(result.peak_bytes), "100 %"))
     caption = f"{result.label}, batch {result.batch}, {result.mode}: alive at the peak"
     parts = [html_table(("category", "bytes", "share"), rows, caption=caption)]
     if result.layers:

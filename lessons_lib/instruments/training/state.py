@@ -1,0 +1,166 @@
+"""Everything that a training step may change, saved and given back.
+
+Saved are the variables and attributes of models, layers, optimizers, metrics and modules that can
+be reached from the step, lists and dicts among them, also the attributes of the user's own objects;
+and the global random generators of Python, NumPy, TensorFlow and Keras.  What is made by the first
+step (an optimizer's slots, metrics) is forgotten again.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from lessons_lib.common.internals.training import RandomState, random_state
+from lessons_lib.common.runtime import tf
+from lessons_lib.common.source import is_user_file
+
+#: A step that reaches more objects than this is not a training step's, but a whole program's.
+_MOST: Final = 200_000
+_LIBRARIES: Final = ("keras", "tf_keras")
+_CONTAINERS: Final = (list, dict, set)
+#: TensorFlow's own lists and dicts, which hold another one.
+_WRAPPERS: Final = "tensorflow.python.trackable.data_structures"
+
+
+def _is_ours(thing: Any) -> bool:
+    """Tell whether an object's attributes may be changed by a step, and are looked into."""
+    kind = type(thing)
+    if not hasattr(thing, "__dict__") or isinstance(thing, (type, ModuleType)):
+        return False
+    if isinstance(thing, tf.Module):
+        return True
+    module = str(kind.__module__)
+    if module == _WRAPPERS:
+        return True
+    if module.partition(".")[0] in _LIBRARIES:
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return module == "__main__" or (isinstance(file, str) and is_user_file(file))
+
+
+def _parts(thing: Any) -> Iterable[Any]:
+    """List what an object refers to."""
+    if type(thing).__module__ == _WRAPPERS:
+        return [getattr(thing, "__wrapped__", None), *_contents(thing), *vars(thing).values()]
+    if isinstance(thing, (dict, list, tuple, set, frozenset)):
+        return _contents(thing)
+    if isinstance(thing, MethodType):
+        return (thing.__self__, thing.__func__)
+    if isinstance(thing, partial):
+        return (thing.func, *thing.args, *thing.keywords.values())
+    if isinstance(thing, FunctionType):
+        return _of_function(thing)
+    if hasattr(thing, "python_function"):
+        return (thing.python_function,)
+    if _is_ours(thing):
+        return list(vars(thing).values())
+    return ()
+
+
+def _contents(thing: Any) -> list[Any]:
+    return list(thing.values()) if isinstance(thing, dict) else list(thing)
+
+
+def _of_function(function: FunctionType) -> list[Any]:
+    if not is_user_file(function.__code__.co_filename):
+        return [getattr(function, "__wrapped__", None)]
+    parts: list[Any] = list(function.__defaults__ or ())
+    for cell in function.__closure__ or ():
+        try:
+            parts.append(cell.cell_contents)
+        except ValueError:  # not filled yet
+            continue
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop()
+        parts += [function.__globals__.get(name) for name in code.co_names]
+        codes += [inner for inner in code.co_consts if hasattr(inner, "co_names")]
+    return [part for part in parts if not isinstance(part, ModuleType)]
+
+
+def reachable(roots: Iterable[Any]) -> Iterator[Any]:
+    """Find the objects that a step can reach, each once."""
+    todo = list(roots)
+    seen: dict[int, Any] = {}
+    while todo and len(seen) < _MOST:
+        thing = todo.pop()
+        if thing is None or id(thing) in seen or isinstance(thing, (str, bytes, int, float)):
+            continue
+        seen[id(thing)] = thing
+        yield thing
+        if not isinstance(thing, tf.Variable):
+            todo.extend(_parts(thing))
+
+
+def variable_in(thing: Any) -> tf.Variable | None:
+    """Give the tf.Variable that an object is, or that a Keras variable holds."""
+    value = thing
+    if not isinstance(thing, tf.Variable) and type(thing).__module__.startswith("keras."):
+        value = vars(thing).get("_value") if hasattr(thing, "__dict__") else None
+    return value if isinstance(value, tf.Variable) else None
+
+
+class State:
+    """The state at one time."""
+
+    def __init__(self, roots: Iterable[Any]) -> None:
+        self._attributes: list[tuple[Any, dict[str, Any]]] = []
+        self._contents: list[tuple[Any, Any]] = []
+        self._values: dict[int, tuple[tf.Variable, Any]] = {}
+        self.objects: list[Any] = []
+        for thing in reachable(roots):
+            if issubclass(type(thing), _CONTAINERS):  # and no proxy of one
+                content = dict(thing) if isinstance(thing, dict) else list(thing)
+                self._contents.append((thing, content))
+            elif (variable := variable_in(thing)) is not None:
+                self.add(variable)
+            if _is_ours(thing):
+                self._attributes.append((thing, dict(vars(thing))))
+                self.objects.append(thing)
+        self._random: RandomState = random_state()
+        self._python = random.getstate()
+        self._numpy = np.random.get_state()  # noqa: NPY002 - the user's own
+        for variable in self._random.variables:
+            self.add(variable)
+
+    def add(self, variable: tf.Variable) -> None:
+        """Save a variable's value."""
+        if id(variable) not in self._values and variable.dtype not in (tf.resource, tf.variant):
+            self._values[id(variable)] = (variable, variable.numpy())
+
+    def variables(self) -> tuple[tf.Variable, ...]:
+        """List the variables that were saved."""
+        return tuple(variable for variable, _ in self._values.values())
+
+    def restore(self) -> None:
+        """Give everything back."""
+        for thing, attributes in self._attributes:
+            vars(thing).clear()
+            vars(thing).update(attributes)
+        for container, content in self._contents:
+            _refill(container, content)
+        for variable, value in self._values.values():
+            variable.assign(value)
+        self._random.restore()
+        np.random.set_state(self._numpy)  # noqa: NPY002 - the user's own
+        random.setstate(self._python)
+
+
+def _refill(container: Any, content: Any) -> None:
+    # Past Keras' own lists and dicts, which would take what is put in for something new.
+    if isinstance(container, dict):
+        dict.clear(container)
+        dict.update(container, content)
+    elif isinstance(container, list):
+        list.clear(container)
+        list.extend(container, content)
+    else:
+        set.clear(container)
+        set.update(container, content)
