@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from lessons_lib.common import internals
+from lessons_lib.common.internals.training import build_as_fit_does, random_state
 from lessons_lib.common.internals import entries
 from lessons_lib.common.runtime import tf
 
@@ -196,11 +197,6 @@ def _profile() -> None:
     assert list(message().planes) == []
 
 
-def _layers() -> None:
-    model = tf.keras.Sequential([tf.keras.layers.Dense(1), tf.keras.layers.Dense(2)])
-    assert internals.layers_of(model) == model.layers
-
-
 def _cells() -> None:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -283,6 +279,21 @@ def _numpy_api() -> None:
 
 
 #: How each part of an object is used; parts of modules are looked up.
+def _builds() -> None:
+    model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    build_as_fit_does(model, (tf.ones((3, 2)), tf.ones((3, 1))))
+    assert model.optimizer.built
+
+
+def _seeds() -> None:
+    tf.random.set_seed(5)
+    state = random_state()
+    draws = [float(tf.random.uniform(())) for _ in range(2)]
+    state.restore()
+    assert float(tf.random.uniform(())) == draws[0]
+
+
 _USES: dict[str, Callable[[], None]] = {
     "EagerTensor._id": _tensor_number,
     "Operation._original_op": _original_op,
@@ -305,7 +316,6 @@ _USES: dict[str, Callable[[], None]] = {
     "Context.ensure_initialized": _set_up,
     "Context.clear_kernel_cache": _caches,
     "tensorflow.tsl.profiler.protobuf.xplane_pb2:XSpace": _profile,
-    "Layer._flatten_layers": _layers,
     "CachingCompiler._filename_map": _cells,
     "Snapshot.traces._traces": _blocks,
     "_PyTraceMalloc_GetTraceback": _traceback,
@@ -313,6 +323,8 @@ _USES: dict[str, Callable[[], None]] = {
     "ag_error_metadata": _traced_error,
     "_multiarray_umath._ARRAY_API": _numpy_api,
     internals.LRU_LINK: _links,
+    "Trainer._symbolic_build": _builds,
+    "Context._rng": _seeds,
     "re._cache": _patterns,
 }
 

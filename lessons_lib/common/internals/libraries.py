@@ -20,12 +20,6 @@ _TRAINER: Final = f"{KERAS_TRAINER}:TensorFlowTrainer.make_train_function"
 enter(_TRAINER, "advice on models that are made anew", "the general advice is given", "Keras 3.0")
 
 
-@of_object("Layer._flatten_layers", "a model's layers", "training cannot be split", "Keras 3.0")
-def layers_of(model: Any) -> list[Any]:
-    """List a model's innermost layers and the ones that hold them, the model itself left out."""
-    return list(model._flatten_layers(include_self=False))
-
-
 _IN_FILE: Final = "lines show under the name that IPython gives to a cell's file"
 
 

@@ -61,6 +61,10 @@ class RandomState:
     def restore(self) -> None:
         """Give it back, without the generators' variables."""
         if self._operations is not None:
+            if self._operations.getstate() != self._counter:
+                # Kernels that were made with the seeds drawn meanwhile are kept by seed, and have
+                # begun to count.
+                self._context.clear_kernel_cache()
             self._operations.setstate(self._counter)
             self._context._rng = self._operations
         self._context._seed = self._seed

@@ -6,12 +6,15 @@ import inspect
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from lessons_lib.common.internals.training import data_adapter
 from lessons_lib.common.runtime import tf
+
+
+_NO_X: Final = "the batch is empty: give x, as model.fit takes it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class Batch:
 def of_model(x: Any, y: Any, sample_weight: Any) -> Batch:
     """Make the batch that ``fit(x, y, sample_weight=…)`` would give to ``train_step``."""
     _refuse_streams((x, y, sample_weight))
+    if x is None:
+        raise TypeError(_NO_X)
     if isinstance(x, tf.data.Dataset):
         if y is not None or sample_weight is not None:
             raise TypeError("a tf.data.Dataset holds x and y already: give the dataset alone")
@@ -146,7 +151,7 @@ def _size(parts: Any) -> int:
             )
         sizes.add(size)
     if not sizes:
-        raise TypeError("the batch is empty: give x, as model.fit takes it")
+        raise TypeError(_NO_X)
     if len(sizes) != 1 or 0 in sizes:
         raise ValueError(
             f"the batch's arrays have first dimensions {sorted(sizes)}: "
