@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from lessons_lib.common import internals
-from lessons_lib.common.internals.training import build_as_fit_does, random_state
 from lessons_lib.common.internals import entries
+from lessons_lib.common.internals.training import build_as_fit_does, random_state
 from lessons_lib.common.runtime import tf
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from lessons_lib.common.internals.training import data_adapter
 from lessons_lib.common.runtime import tf
 
-
 _NO_X: Final = "the batch is empty: give x, as model.fit takes it"
 
 
