@@ -15,6 +15,9 @@ from lessons_lib.common import results
 
 WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 
+#: Stands where a control would be, in a page that has no kernel.
+RUN_TO_ANSWER: Final = "<em>Run this cell to answer.</em>"
+
 # When a kernel has gone, JupyterLab gives its widgets the class jupyter-widgets-disconnected, and
 # they stay on the page as they were.  Ours then say so, and what they had answered is hidden.
 _STYLE: Final = """

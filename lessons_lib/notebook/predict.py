@@ -227,7 +227,8 @@ class Prediction:
         in_unit = f" (in {self.unit})" if self.unit else ""
         among = f" ({', '.join(self.choices)})" if self.choices is not None else ""
         text = f"Predict: {self.question}{in_unit}{among}"
-        shown = f"<p><strong>Predict:</strong> {html.escape(text.removeprefix('Predict: '))}</p>"
+        asked = html.escape(text.removeprefix("Predict: "))
+        shown = f"<p><strong>Predict:</strong> {asked} {display.RUN_TO_ANSWER}</p>"
         display.show(text, shown, self._widget() if display.in_notebook() else None)
         if self.choices is not None:
             display.run_in_page(display.NAME_PARTS)

@@ -167,7 +167,7 @@ def _static_html(shown: Quiz) -> str:
         f'<ol style="list-style-type:lower-alpha">{items(question.options)}</ol></li>'
         for question in shown.questions
     ]
-    return f"<ol>{''.join(parts)}</ol>"
+    return f"<ol>{''.join(parts)}</ol><p>{display.RUN_TO_ANSWER}</p>"
 
 
 def quiz(lesson: str) -> Quiz:
