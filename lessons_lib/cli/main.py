@@ -34,6 +34,7 @@ from lessons_lib.common.files import write_atomically
 from lessons_lib.common.interrupts import DeferredSignals
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.tracing import RetracingWatch, watch_retracing
+from lessons_lib.recording.pacing import SHARE
 from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
@@ -52,11 +53,19 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("lessons", add_help=False, help="open the lessons in JupyterLab")
     run = commands.add_parser(
         "run",
-        usage="python -m lessons_lib run [-o FILE] (script.py | -m module) [arguments ...]",
+        usage="python -m lessons_lib run [-o FILE] [-s PART] (script.py | -m module) [argument …]",
         help="run a program, record its memory, and write a report",
         description="Run a program as Python does, record its memory, and write an HTML report.",
     )
     run.add_argument("-o", "--output", metavar="FILE", help="the report (NAME_memory.html)")
+    run.add_argument(
+        "-s",
+        "--share",
+        metavar="PART",
+        type=float,
+        default=SHARE,
+        help=f"share of the time that watching may take after the first steps ({SHARE}); 1: all",
+    )
     run.add_argument("-m", "--module", action="store_true", help="run a module, as python -m does")
     run.add_argument("program", help="a script, a folder with __main__.py, or a module")
     return parser
@@ -69,7 +78,7 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     while rest:
         word = rest.pop(0)
         ours.append(word)
-        if word in ("-o", "--output") and rest:
+        if word in ("-o", "--output", "-s", "--share") and rest:
             ours.append(rest.pop(0))
         elif not word.startswith("-") and (word != "run" or "run" in ours[:-1]):
             break  # the program: all that follows is its own
@@ -92,11 +101,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else program.script(options.program, theirs)
         )
         _check_place(output)
+        if not 0 < options.share <= 1:
+            raise ValueError(f"--share is over 0 and up to 1, not {options.share}")
     except ValueError as problem:
         print(f"python -m lessons_lib run: {problem}", file=sys.stderr)
         return _UNUSABLE
     command = shlex.join([*(["-m"] if options.module else []), options.program, *theirs])
-    return _run(run, command, output)
+    return _run(run, command, output, options.share)
 
 
 def _check_place(output: Path) -> None:
@@ -108,9 +119,9 @@ def _check_place(output: Path) -> None:
         )
 
 
-def _run(program: Callable[[], None], command: str, output: Path) -> int:
+def _run(program: Callable[[], None], command: str, output: Path, share: float) -> int:
     """Run a program, write its report, and give the exit code; its failures are passed on."""
-    run = _Run(command, output)
+    run = _Run(command, output, share)
     run.begin()
     error: BaseException | None = None
     code = 0
@@ -139,7 +150,8 @@ def _run(program: Callable[[], None], command: str, output: Path) -> int:
 class _Run:
     """A recorded run of a program, which is finished once."""
 
-    def __init__(self, command: str, output: Path) -> None:
+    def __init__(self, command: str, output: Path, share: float) -> None:
+        self._share = share
         self._command = command
         self._output = output
         self._settings = _early_settings()
@@ -154,7 +166,7 @@ class _Run:
         """Begin to record; a program that cannot be recorded is run all the same."""
         self._traces = self._stack.enter_context(watch_retracing())
         try:
-            self._recording = self._stack.enter_context(record(self._command))
+            self._recording = self._stack.enter_context(record(self._command, share=self._share))
         except ProfileError as problem:
             self._problem = str(problem)
 

@@ -35,6 +35,8 @@ _FUNCTIONS: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
 #: Events that an eager operation writes, and what a graph is taken for until it is known.
 _OPERATION_EVENTS: Final = 20
 _UNKNOWN_FUNCTION: Final = 2000
+#: While the profiler rests: the events of so many operations, after which counters are read.
+_RESTING_EVENTS: Final = 10 * _OPERATION_EVENTS
 # A call may wait for something that only comes after the change (a queue's next element).
 _PATIENCE_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 0.0002
@@ -111,7 +113,11 @@ class Gate:
         operations, functions = calls
         if functions:
             found = (events - operations) / functions
-            self._function_events = max(found, float(_OPERATION_EVENTS))
+            self._function_events = max(found, _RESTING_EVENTS + 1.0)
+
+    def rest(self) -> None:
+        """Call `due` at every call of a function, and at some operations."""
+        self.allow(_RESTING_EVENTS)
 
     @property
     def is_due(self) -> bool:

@@ -15,15 +15,19 @@ from typing import Final
 import numpy as np
 
 from lessons_lib.recording.attribution import Attribution, SiteTable
-from lessons_lib.recording.buffers import BufferStore, Floats, Folded, Ints, Site
+from lessons_lib.recording.buffers import BufferStore, Folded, Ints, Site
 from lessons_lib.recording.call_log import CallLog
+from lessons_lib.recording.pacing import Rest
 from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.purposes import settle
+from lessons_lib.recording.rows import Rows, fold_into, thinned
 from lessons_lib.recording.session_checks import Change, SessionCheck, checked
 
 PICOSECOND: Final = 1e-12
 #: Rows of buffers that are kept one by one; a picture of more is no clearer, and they take 7 MB.
 MOST_ROWS: Final = 100_000
+#: Numbers of events that are free for what is found out later of a rest.
+_REST_NUMBERS: Final = 2**30
 #: Points of the curve of live bytes from each session, and in all.
 _POINTS: Final = 128
 _MOST_POINTS: Final = 16_384
@@ -51,6 +55,8 @@ class Window:
         The event with which they were reached; -1 while nothing grew.
     folded : dict of int to list of int
         By site, how many of its buffers were folded, and their bytes.
+    rests : list of Rest
+        When it was not watched.
     """
 
     mark: int
@@ -64,6 +70,7 @@ class Window:
     peak: int = 0
     peak_event: int = -1
     folded: dict[int, list[int]] = field(default_factory=dict)
+    rests: list[Rest] = field(default_factory=list)
 
     def follow(self, first: int, live: Ints) -> None:
         """Look for a higher peak in the curve of a session whose first event has a number."""
@@ -73,41 +80,6 @@ class Window:
         if len(part) and part.max() > self.peak:
             self.peak_event = begin + int(np.argmax(part))
             self.peak = int(part.max())
-
-
-@dataclass(slots=True)
-class _Rows:
-    """Buffers in columns: `born` and `died` are numbers of events, -1 when outside of the run."""
-
-    site: Ints
-    nbytes: Ints
-    reserved: Ints
-    born: Ints
-    died: Ints
-    born_at: Floats
-    died_at: Floats
-
-    @classmethod
-    def of(cls, rows: Sequence[tuple[int, int, int, int, float]]) -> _Rows:
-        """Make columns of (site, nbytes, reserved, born, born_at); nothing has died yet."""
-        columns = np.array([row[:4] for row in rows], np.int64).reshape(-1, 4)
-        site, nbytes, reserved, born = columns.T.copy()
-        born_at = np.array([row[4] for row in rows], np.float64)
-        died = np.full(len(rows), -1, np.int64)
-        return cls(site, nbytes, reserved, born, died, born_at, np.zeros(len(rows)))
-
-    def __len__(self) -> int:
-        return len(self.site)
-
-    def taken(self, chosen: np.ndarray) -> _Rows:
-        """Give some of the rows."""
-        return _Rows(*(getattr(self, name)[chosen] for name in _Rows.__slots__))
-
-    def with_more(self, other: _Rows) -> _Rows:
-        """Give these rows, and others after them."""
-        return _Rows(
-            *(np.concatenate((getattr(self, n), getattr(other, n))) for n in _Rows.__slots__)
-        )
 
 
 class Ledger:
@@ -128,18 +100,86 @@ class Ledger:
         self.checks: list[SessionCheck] = []
         self.windows: list[Window] = []
         self._most_rows = most_rows
-        self._rows = _Rows.of([])
+        self._rows = Rows.of([])
         self._alive: dict[int, int] = {}
         self._events = 0
         self._live = 0
         # Number, time and live bytes of some events: the highest and the last of each part.
         self._curve = np.zeros((0, 3))
+        # The next free number in the last rest, and when that ended.
+        self._gap: tuple[int, float] | None = None
 
     def begin(self, mark: int) -> Window:
         """Open a window in the session that runs now, whose number is that of the next check."""
         window = Window(mark, len(self.checks))
         self.windows.append(window)
         return window
+
+    def rest(self, rest: Rest) -> None:
+        """Pass over a time that nobody watched; what was allocated in it has no rows.
+
+        The curve goes on by the allocator's counters, whose bytes are rounded up.  What lived
+        before is taken to live on, as far as the counters have room for it: what is oldest first.
+        """
+        for window in self.windows:
+            window.rests.append(rest)
+        readings = np.array(rest.readings, np.float64).reshape(-1, 3)
+        points = np.stack(
+            (np.full(len(readings), self._events), readings[:, 0], readings[:, 2] - rest.level),
+            axis=1,
+        )
+        points[:, 2] += self._live
+        self._curve = np.concatenate((self._curve, thinned(points, _POINTS)))
+        if readings.size:
+            self._live += int(readings[-1, 1]) - rest.level
+        self._gap = self._events + 1, rest.end
+        self._events += _REST_NUMBERS
+        if readings.size and (base := self.checks[0].levels[0]) is not None:
+            self._forget(int(readings[-1, 1]) - base)
+
+    def _forget(self, grown: int) -> None:
+        """Take for freed what cannot be there any more, as so many bytes more are in use."""
+        assert self._gap is not None
+        number, moment = self._gap
+        rows = self._rows
+        living = [(row, place) for place, row in self._alive.items() if rows.born[row] >= 0]
+        living.sort(key=lambda pair: -int(rows.born[pair[0]]))
+        excess = sum(int(rows.reserved[row]) for row, _ in living) - grown
+        for row, place in living:
+            if excess <= 0:
+                break
+            if rows.reserved[row] <= excess:
+                rows.died[row], rows.died_at[row] = number, moment
+                excess -= int(rows.reserved[row])
+                number += 1
+                del self._alive[place]
+        self._gap = number, moment
+
+    def _found_late(self, events: Sequence[MemoryEvent]) -> None:
+        """Add rows for what was born in the last rest and is freed in a session after it."""
+        if self._gap is None:
+            return
+        number, moment = self._gap
+        new: set[int] = set()
+        rows: list[tuple[int, int, int, int, float]] = []
+        for event in events:
+            if event.allocates:
+                new.add(event.address)
+                continue
+            if event.address in new:
+                new.discard(event.address)
+                continue
+            row = self._alive.get(event.address)
+            if row is not None and self._rows.nbytes[row] == event.requested:
+                continue
+            if row is not None:  # another buffer had its place: it was freed in the rest
+                self._rows.died[row], self._rows.died_at[row] = number, moment
+                number += 1
+            self._alive[event.address] = len(self._rows) + len(rows)
+            rows.append((-1, event.requested, event.reserved, number, moment))
+            number += 1
+        self._rows = self._rows.with_more(Rows.of(rows))
+        self._gap = number, moment
 
     def add(
         self,
@@ -169,6 +209,7 @@ class Ledger:
         settle(segment, log, sites, self.table.sites.__getitem__, self.table.number)
         # In TensorFlow 2.16, what a thread did is lost when a later one gets its number.
         intact = intact and set(log.threads) <= set(segment.threads.values())
+        self._found_late(segment.memory)
         first = self._events
         moments, deltas = self._match(segment.memory, sites, start)
         live = self._live + np.cumsum(np.array(deltas, np.int64))
@@ -215,7 +256,7 @@ class Ledger:
             moments.append(moment)
             number += 1
         self._events = number
-        self._rows = self._rows.with_more(_Rows.of(rows))
+        self._rows = self._rows.with_more(Rows.of(rows))
         if deaths:
             index, died, at = zip(*deaths, strict=True)
             self._rows.died[list(index)] = died
@@ -273,7 +314,7 @@ class Ledger:
         gone = rows.taken(~needed)
         for window in self.windows:
             if window.begin >= 0:
-                _fold_into(window.folded, gone, window.begin)
+                fold_into(window.folded, gone, window.begin)
         self._rows = rows.taken(needed)
         places = np.cumsum(needed) - 1
         self._alive = {address: int(places[row]) for address, row in self._alive.items()}
@@ -311,7 +352,7 @@ class Ledger:
             born=np.where(born >= 0, np.searchsorted(events[order], born), -1),
             died=np.where(died >= 0, np.searchsorted(events[order], died), -1),
             times=moments,
-            folded=self._folded(window, numbers) if window.folded else None,
+            folded=self._folded(window, numbers) if window.folded or window.rests else None,
         )
         return store, window.end_at - window.begin_at
 
@@ -320,39 +361,10 @@ class Ledger:
         number, at, live = self._curve.T
         inside = (number >= window.begin) & (number < window.end)
         moments = np.maximum.accumulate(np.maximum(at[inside] - window.begin_at, 0.0))
+        counts = counts.reshape(-1, 2)
         return Folded(
             buffers=counts[:, 0],
             nbytes=counts[:, 1],
             times=moments,
             live=live[inside].astype(np.int64) - window.base,
         )
-
-
-def _fold_into(folded: dict[int, list[int]], rows: _Rows, begin: int) -> None:
-    mine = rows.born >= begin
-    sites, place = np.unique(rows.site[mine], return_inverse=True)
-    counts = np.bincount(place, minlength=len(sites))
-    # Summed as whole numbers: floating point would lose bytes above 2**53.
-    nbytes = np.zeros(len(sites), np.int64)
-    np.add.at(nbytes, place, rows.nbytes[mine])
-    for site, count, size in zip(sites.tolist(), counts.tolist(), nbytes.tolist(), strict=True):
-        entry = folded.setdefault(site, [0, 0])
-        entry[0] += count
-        entry[1] += size
-
-
-def thinned(points: np.ndarray, most: int) -> np.ndarray:
-    """Give fewer points of a curve: of each part of it the highest one and the last one.
-
-    Parameters
-    ----------
-    points : float array, shape (points, 3)
-        Number, time and value.
-    most : int
-        How many may be left, about.
-    """
-    if len(points) <= most:
-        return points
-    parts = np.array_split(np.arange(len(points)), most // 2)
-    chosen = {int(place) for p in parts for place in (p[np.argmax(points[p, 2])], p[-1])}
-    return points[sorted(chosen)]

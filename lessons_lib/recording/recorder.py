@@ -1,220 +1,28 @@
 """`record`: watch TensorFlow's memory during a block of code.
 
-One profiler session serves all open recordings, because TensorFlow allows only one.  When a
-recording inside another one ends, the session is stopped, read, and started again, so that the
-inner recording is finished at once; the outer one goes on.  So does a long recording: its sessions
-are read one after the other and folded together.  Other threads wait meanwhile in front
-of TensorFlow (see `lessons_lib.recording.gate`); what they still do in that moment is missing from
-the outer recording, which then says so.
-
 This module holds the package's only mutable global state: the open session.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import platform
-import threading
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Final
 
 from lessons_lib.common import internals, runtime
 from lessons_lib.common.interrupts import DeferredSignals
-from lessons_lib.common.units import counted, format_bytes
-from lessons_lib.recording import exactness, profile_format, profiler
+from lessons_lib.recording import exactness, notes
 from lessons_lib.recording.buffers import BufferStore
-from lessons_lib.recording.call_log import CallLog, Watcher
-from lessons_lib.recording.gate import Gate, work_of_other_threads
-from lessons_lib.recording.lifetimes import Ledger, Window
-from lessons_lib.recording.profile_format import ProfileError, Segment
-from lessons_lib.recording.profiler import Profile, Profiler
+from lessons_lib.recording.lifetimes import Window
+from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recording import Recording
-from lessons_lib.recording.session_checks import Change, Completeness, completeness
+from lessons_lib.recording.session import Session, collection_paused
+from lessons_lib.recording.session_checks import Completeness
 
-#: After so many events, about, a session is read and the next one begins: longer ones would take
-#: more memory than they need (1 KiB an event while TensorFlow writes them out).
-SESSION_EVENTS: Final = 60_000
-_TOO_LITTLE_MEMORY: Final = (
-    "there was too little memory to read a part of what TensorFlow's profiler had written, so it "
-    "is missing: give the process more memory"
-)
-_LOST: Final = (
-    "Some allocations were not reported (the profiler was disturbed, or, in TensorFlow 2.16, a "
-    "thread ended and another one followed): these bytes may be off"
-)
-_CHANGED: Final = (
-    "Some allocations were not reported, or may not have been: other threads worked at {times} "
-    "when a recording that overlaps with this one ended and the profiler had to start again. "
-    "These bytes may be off"
-)
-
-
-class _Session:
-    """The open profiler session, what was read so far, and who still needs it.
-
-    Its methods are called with `lock` held.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.open: list[record] = []
-        self.ledger: Ledger | None = None
-        self.profiler: Profiler | None = None
-        self.watcher: Watcher | None = None
-        self.gate = Gate(self.cut)
-        #: When the session's clock was 0, on Python's, and the moment before it.
-        self.began = 0.0
-        self.change: Change | None = None
-        #: Whether buffers are seen at all; None where nothing could have been.
-        self.probe: exactness.Exactness | None = None
-        #: Why the profiler could not be started again for recordings that are still open.
-        self.failure: ProfileError | None = None
-        self.marks = 0
-        self._busy = False
-
-    def enter(self, recording: record) -> None:
-        if not self.open:
-            self.failure = self.change = None
-            self._start()
-            self.ledger = Ledger()
-            self.gate.begin()
-        elif self.failure is not None:
-            raise self.failure
-        assert self.ledger is not None
-        self.open.append(recording)
-        if recording.lines and self.watcher is None:
-            self.gate.remove()  # it is to lie outside of the watcher's wrappers
-            self.watcher = Watcher()
-            self.watcher.install()
-            self.gate.install()
-        before = time.perf_counter()
-        recording.window = self.ledger.begin(self.mark())
-        recording.started_at = (before + time.perf_counter()) / 2
-
-    def mark(self) -> int:
-        self.marks += 1
-        profiler.mark(profile_format.WINDOW, self.marks)
-        return self.marks
-
-    def _start(self) -> None:
-        started = Profiler()
-        started.start()
-        self.profiler = started
-        # Ties the session's clock, which starts at 0, to Python's.
-        self.began = time.perf_counter()
-        self.gate.allow(SESSION_EVENTS)
-
-    def cut(self) -> None:
-        """Fold in what the session has seen so far, and go on in a new one.
-
-        The gate calls this at the boundary of a call, when the session has become long.
-        """
-        with DeferredSignals(), self.lock:
-            if self._busy or not self.open or not self.gate.is_due:
-                return
-            if os.getpid() != runtime.home_process:
-                return
-            with _collection_paused(), contextlib.suppress(ProfileError):
-                self._next()
-
-    def leave(self, recording: record) -> None:
-        """Close a recording: stop, read, and start again for those that are still open.
-
-        Raises
-        ------
-        ProfileError
-            If the end of the recording is missing; it can be finished all the same.
-        """
-        self.open = [other for other in self.open if other is not recording]
-        self._next()
-
-    def _next(self) -> None:
-        """Read the session that runs, and start the next one if a recording is still open."""
-        assert self.ledger is not None
-        change, began = self.change, self.began
-        self._busy, calls = True, self.gate.calls()
-        try:
-            profile, log, failure = self._change()
-            segment = Segment()
-            try:
-                if profile is not None:
-                    segment = profile.read()
-                    self.gate.learn(calls, segment.events)
-            except ProfileError as error:
-                failure = error
-            except MemoryError:
-                failure = ProfileError(_TOO_LITTLE_MEMORY)
-            intact = failure is None and profile is not None
-            self.ledger.add(segment, log, began, change, intact)
-        finally:
-            self._busy = False
-        if failure is not None:
-            raise failure
-
-    def _change(self) -> tuple[Profile | None, CallLog, ProfileError | None]:
-        """End the session, and begin the next one if a recording is still open."""
-        current, self.profiler = self.profiler, None
-        watcher, last = self.watcher, not self.open
-        profile, log, failure = None, CallLog(), self.failure
-        quiet = last or self.gate.close()
-        before = None if last else work_of_other_threads()
-        try:
-            if current is not None:
-                profile = current.end()
-        except ProfileError as error:
-            failure = error
-        finally:
-            if last:
-                self.gate.remove()
-            if watcher is not None:
-                log = watcher.take()
-                if last:
-                    watcher.remove()
-                    self.watcher = None
-            self._probe()
-            if not last:
-                self._start_again()
-                idle = None if before is None else before == work_of_other_threads()
-                self.change = Change(quiet, idle)
-            self.gate.open()
-        return profile, log, failure
-
-    def _probe(self) -> None:
-        """Ask whether buffers are seen, with no profiler of ours running.
-
-        Not before TensorFlow is set up: the program may still have to configure its devices.
-        """
-        if not internals.runtime_is_set_up():
-            return
-        try:
-            self.probe = exactness.exactness()
-        except ProfileError as error:
-            self.probe = exactness.Exactness(False, (str(error),), "")
-
-    def _start_again(self) -> None:
-        try:
-            self._start()
-        except ProfileError as error:
-            # The recording that ends now is whole; those around it will say what is missing.
-            self.began = time.perf_counter()
-            self.failure = error
-
-    def finish(self, recording: record) -> None:
-        """Cut a closed recording out of the run; drop the run when nobody needs it."""
-        assert self.ledger is not None
-        window = recording.window
-        checks = self.ledger.checks[window.session :]
-        store, seconds = self.ledger.finish(window)
-        recording.settle(store, seconds, completeness(checks))
-        if not self.open:
-            self.ledger = None
-
-
-_session: Final = _Session()
+_session: Final = Session()
 
 
 def note_inputs(tensors: Iterable[Any]) -> None:
@@ -234,6 +42,11 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         Whether eager operations are tied to source lines; this costs a microsecond or two an
         operation.  Operations of graphs are tied to theirs when they were called in a recording
         with lines.
+
+    share : float, optional
+        How much of the time watching may take, over 0 and up to 1.  After the first seconds, a
+        recording is watched in windows, and in between the allocator's counters are read; 1
+        watches all.  Without it, some thousand steps are watched whole, and then 5 %.
 
     Returns
     -------
@@ -259,11 +72,14 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
     >>> rec.peak_bytes
     """
 
-    def __init__(self, label: str = "", lines: bool = True) -> None:
+    def __init__(self, label: str = "", lines: bool = True, *, share: float | None = None) -> None:
+        if share is not None and not (isinstance(share, (int, float)) and 0 < share <= 1):
+            raise ValueError(f"share is a part of the time, over 0 and up to 1, not {share!r}")
         if not isinstance(label, str):
             raise TypeError(f"a recording's label is text, not {label!r}: give text, or nothing")
         self.label = label
         self.lines = bool(lines)
+        self.share = share
         self.window = Window(0, 0)
         self.started_at = 0.0
         self._recording: Recording | None = None
@@ -308,8 +124,9 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
             if error is None:
                 runtime.require_home_process()
             return
-        with DeferredSignals(), _collection_paused(), _session.lock:
+        with DeferredSignals(), collection_paused(), _session.lock:
             self._ended = True
+            _session.resume()
             self.window.end_mark = _session.mark()
             failure: ProfileError | None = None
             try:
@@ -326,36 +143,23 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         assert self._recording is not None
         # What failed has been said already, with what to do about it.
         probe = _session.probe
-        notes = (*(probe.notes if probe is not None else ()), *self._notes)
+        said = (*(probe.notes if probe is not None else ()), *self._notes)
+        if not found.whole and not self._failed:
+            said = (*said, notes.missing(found))
+        rests = self.window.rests
         self._recording.close(
             seconds=seconds,
             buffers=store,
-            exact=found.whole and not self._failed and (probe is None or probe.exact),
-            notes=notes if found.whole or self._failed else (*notes, _missing(found)),
+            exact=found.whole and not rests and not self._failed and (probe is None or probe.exact),
+            notes=(*said, *notes.rested(rests, seconds, _session.pacing.seen)),
             versions=versions(),
             missing_bytes=found.missing_bytes,
+            unwatched=tuple(
+                (rest.begin - self.window.begin_at, rest.end - self.window.begin_at)
+                for rest in rests
+            ),
             started_at=self.started_at,
         )
-
-
-def _missing(found: Completeness) -> str:
-    """Say in a sentence what a recording lacks."""
-    said = _LOST
-    if found.changes:
-        said = _CHANGED.format(times=counted(found.changes, "moment"))
-    return f"{said} by {format_bytes(found.missing_bytes)}." if found.missing_bytes else f"{said}."
-
-
-@contextlib.contextmanager
-def _collection_paused() -> Iterator[None]:
-    """Keep the garbage collector off: a profile makes many objects at once, and no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def versions() -> dict[str, str]:

@@ -53,6 +53,8 @@ class Recording(Result):
     missing_bytes : int
         Bytes that the allocator counted, up or down, and that no buffer explains; by so much the
         figures of a recording that is not exact may be off.
+    unwatched : tuple of (float, float)
+        Seconds from the start between which a long recording was not watched.
     started_at : float
         Python's ``time.perf_counter()`` at the start of the block; 0 when loaded from a file.
     """
@@ -64,6 +66,7 @@ class Recording(Result):
     notes: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict, compare=False)
     missing_bytes: int = 0
+    unwatched: tuple[tuple[float, float], ...] = ()
     started_at: float = field(default=0.0, compare=False)
 
     @classmethod
@@ -194,8 +197,9 @@ class Recording(Result):
         TypeError, ValueError, OSError
             If there can be no file of that name; a folder that is missing is made.
         """
-        fields = ("label", "seconds", "exact", "notes", "versions", "missing_bytes", "buffers")
-        recording_file.write(path, {name: getattr(self, name) for name in fields})
+        names = ("label", "seconds", "exact", "notes", "versions", "missing_bytes", "unwatched")
+        fields = {name: getattr(self, name) for name in (*names, "buffers")}
+        recording_file.write(path, fields)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Recording:

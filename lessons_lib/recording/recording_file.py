@@ -173,6 +173,15 @@ def _integers(document: dict[str, Any], name: str) -> Ints:
     return np.array(_whole(_typed(document, name, (list,)), name), np.int64)
 
 
+def _spans(value: Any) -> tuple[tuple[float, float], ...]:
+    good = isinstance(value, list) and all(
+        isinstance(span, list) and len(span) == 2 and all(type(n) in (int, float) for n in span)
+        for span in value
+    )
+    _check(good, "unwatched is not a list of spans of time")
+    return tuple((float(begin), float(end)) for begin, end in value)
+
+
 def _folded(value: Any, sites: int) -> Folded | None:
     if value is None:
         return None
@@ -222,5 +231,6 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         "notes": tuple(notes),
         "versions": versions,
         "missing_bytes": missing,
+        "unwatched": _spans(document.get("unwatched", [])),
         "buffers": BufferStore(sites=sites, times=times, folded=folded, **columns),
     }

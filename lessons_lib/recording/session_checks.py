@@ -29,10 +29,13 @@ class Change:
         No Python thread was inside of TensorFlow.
     idle : bool or None
         No thread but Python's ran; None where the system does not tell.
+    rested : bool
+        Nobody watched for a while: that is known, and no event is taken to be missing.
     """
 
     quiet: bool
     idle: bool | None
+    rested: bool = False
 
 
 @dataclass(slots=True)
@@ -51,6 +54,8 @@ class SessionCheck:
         Whether threads of a data pipeline were at work.
     change : Change or None
         The moment before the session; None for the first one.
+    highest : int
+        The most that was in use.
     """
 
     intact: bool = True
@@ -58,6 +63,7 @@ class SessionCheck:
     missing_bytes: int = 0
     pipeline: bool = False
     change: Change | None = None
+    highest: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,8 @@ def completeness(checks: Sequence[SessionCheck]) -> Completeness:
     missing = sum(check.missing_bytes for check in checks)
     changes = 0
     for a, b in itertools.pairwise(checks):
+        if b.change is not None and b.change.rested:
+            continue
         left, right = a.levels[1], b.levels[0]
         unknown = left is None or right is None
         jump = 0 if unknown else abs((right or 0) - (left or 0))
@@ -118,4 +126,5 @@ def checked(segment: Segment, change: Change | None, intact: bool) -> SessionChe
     check.missing_bytes += 0 if first is None else abs(before[0] - first)
     check.missing_bytes += 0 if last is None else abs(after[-1] - last)
     check.levels = before[0], after[-1]
+    check.highest = max(max(after), before[0])
     return check

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording import recorder
+from lessons_lib.recording import session as sessions
 from lessons_lib.recording.gate import Gate
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
@@ -68,7 +68,7 @@ def test_without_the_gate_recordings_are_short_and_say_so() -> None:
 
 def test_a_thread_that_works_while_the_session_changes_waits() -> None:
     ready(ints(9), ints(5))
-    real = recorder._Session._start
+    real = sessions.Session._start
     kept: list[Any] = []
     done: list[bool] = []
 
@@ -80,7 +80,7 @@ def test_a_thread_that_works_while_the_session_changes_waits() -> None:
             done.append(not thread.is_alive())
         real(self)
 
-    with mock.patch.object(recorder._Session, "_start", start), record() as outer:
+    with mock.patch.object(sessions.Session, "_start", start), record() as outer:
         with record():
             pass
         while not kept:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import math
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.recording.pacing import Pacing
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 from tests.support.exactness_checks import CHECKS, Check, ints, new, ready, scalar
@@ -146,3 +149,97 @@ def test_a_saved_folded_recording_is_loaded(tmp_path: Any) -> None:
     again = Recording.load(tmp_path / "r.json")
     assert again == recording
     assert again.buffers.total == 50
+
+
+# ---------------------------------------------------------------- windows
+
+
+def resting(until: float) -> Any:
+    """Have the profiler rest until a time on Python's clock."""
+    return mock.patch.object(Pacing, "rest_until", return_value=until)
+
+
+def test_what_is_not_watched_is_said() -> None:
+    x, c = new(9), scalar(2.0)
+    with cut_after(200), resting(math.inf), record(share=0.5) as recording:
+        for _ in range(300):
+            x * c
+    ((begin, end),) = recording.unwatched
+    assert 0 < begin < end <= recording.seconds
+    assert not recording.exact
+    assert "Watched whole" in recording.notes[-1]
+    assert 0 < recording.allocated_bytes < 300 * 36
+    assert (recording.peak_bytes, recording.kept_bytes) == (36, 0)
+
+
+def test_all_is_watched_when_that_is_asked_for() -> None:
+    x, c = new(9), scalar(2.0)
+    with cut_after(200) as cuts, resting(math.inf), record(share=1) as recording:
+        for _ in range(300):
+            x * c
+    assert len(cuts) > 10
+    assert (recording.unwatched, recording.exact) == ((), True)
+    assert recording.allocated_bytes == 300 * 36
+
+
+def test_a_higher_peak_is_followed_by_a_window() -> None:
+    x, c, big = new(9), scalar(2.0), new(500_000)
+    with cut_after(200), resting(math.inf), record(share=0.5) as recording:
+        for _ in range(200):
+            x * c
+        for _ in range(60):
+            big * c
+    assert len(recording.unwatched) == 2
+    # It was first seen in the counters, and then it was watched.
+    assert recording.peak_bytes == 2_000_000
+    assert max(recording.timeline()[1]) >= 2_000_000
+
+
+def test_what_is_made_unwatched_and_freed_later_counts_as_nothing() -> None:
+    x, c, big = new(9), scalar(2.0), new(500_000)
+    kept: list[Any] = []
+    with cut_after(200), resting(math.inf), record(share=0.5) as recording:
+        for _ in range(100):
+            x * c
+        kept += [x * c for _ in range(50)]  # while the profiler rests
+        for _ in range(30):
+            big * c  # and now it does not
+        kept.clear()
+    assert recording.unwatched
+    assert recording.kept_bytes == 0
+
+
+def test_a_recording_inside_one_that_rests_is_whole() -> None:
+    x, c = new(9), scalar(2.0)
+    with cut_after(200), resting(math.inf), record(share=0.5) as outer:
+        for _ in range(100):
+            x * c
+        with record() as inner:
+            y = x * c
+        del y
+    assert (inner.peak_bytes, inner.kept_bytes, inner.exact, inner.unwatched) == (36, 36, True, ())
+    assert not outer.exact
+
+
+def test_the_programs_own_meter_is_left_alone() -> None:
+    x, c = new(9), scalar(2.0)
+    meter = tf.config.experimental.get_memory_info
+    tf.config.experimental.reset_memory_stats("CPU:0")
+    base = meter("CPU:0")["current"]
+    new(1_000_000)
+    before = meter("CPU:0")["peak"]
+    assert before >= base + 4_000_000
+    with cut_after(200), resting(math.inf), record(share=0.5) as recording:
+        for _ in range(100):
+            x * c
+        assert meter("CPU:0")["peak"] == before
+        tf.config.experimental.reset_memory_stats("CPU:0")
+        assert meter("CPU:0")["peak"] < before
+    assert recording.unwatched
+    assert meter("CPU:0")["peak"] < before
+
+
+@pytest.mark.parametrize("share", [0, -1, 1.5, "all"])
+def test_a_share_is_a_part_of_the_time(share: Any) -> None:
+    with pytest.raises(ValueError, match="share"):
+        record(share=share)

@@ -26,7 +26,15 @@ import pytest
 import lessons_lib as ll
 from lessons_lib.common import runtime
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording import call_log, gate, lifetimes, profile_folder, profiler, recorder
+from lessons_lib.recording import (
+    call_log,
+    gate,
+    lifetimes,
+    profile_folder,
+    profiler,
+    recorder,
+    session,
+)
 from lessons_lib.recording.profile_format import ProfileError, read_profile
 from lessons_lib.recording.recorder import record
 from tests.support.exactness_checks import ints, nbytes, new, ready, scalar
@@ -122,7 +130,7 @@ STAGES = [
     (call_log.Watcher, "take"),
     (lifetimes.Ledger, "add"),
     (lifetimes.Ledger, "finish"),
-    (recorder._Session, "mark"),
+    (session.Session, "mark"),
 ]
 
 
@@ -317,7 +325,7 @@ def test_many_threads_record_at_once() -> None:
 
 def test_what_another_thread_does_in_between_is_said_to_be_missing() -> None:
     x = new(9)
-    real = recorder._Session._start
+    real = session.Session._start
 
     def slow(self: Any) -> None:
         if self.open:  # the session starts again for the outer block
@@ -325,7 +333,7 @@ def test_what_another_thread_does_in_between_is_said_to_be_missing() -> None:
         real(self)
 
     keep: list[Any] = []
-    with mock.patch.object(recorder._Session, "_start", slow), record() as outer:
+    with mock.patch.object(session.Session, "_start", slow), record() as outer:
         y = x * scalar(2.0)
         with record() as inner:
             pass

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from lessons_lib.recording import lifetimes, recorder
+from lessons_lib.recording import lifetimes, session
 from lessons_lib.recording.lifetimes import Ledger
 
 
@@ -15,18 +15,18 @@ from lessons_lib.recording.lifetimes import Ledger
 def cut_after(events: int, rows: int = lifetimes.MOST_ROWS) -> Iterator[list[int]]:
     """Cut sessions after so many events, and fold when there are so many rows; count the cuts."""
     cuts: list[int] = []
-    real = recorder._Session._next
+    real = session.Session._next
 
-    def counted(self: Any) -> None:
+    def counted(self: Any, rest: bool = False) -> None:
         cuts.append(len(self.open))
-        real(self)
+        real(self, rest)
 
     def ledger() -> Ledger:
         return Ledger(rows)
 
     with (
-        mock.patch.object(recorder, "SESSION_EVENTS", events),
-        mock.patch.object(recorder, "Ledger", ledger),
-        mock.patch.object(recorder._Session, "_next", counted),
+        mock.patch.object(session, "SESSION_EVENTS", events),
+        mock.patch.object(session, "Ledger", ledger),
+        mock.patch.object(session.Session, "_next", counted),
     ):
         yield cuts

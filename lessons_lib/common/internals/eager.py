@@ -19,6 +19,12 @@ pywrap_tfe: Final = module(
     "the lines of eager operations",
     _NO_RECORDING,
 )
+for _name in ("TFE_GetMemoryInfo", "TFE_ResetMemoryStats"):
+    enter(
+        f"tensorflow.python.pywrap_tfe:{_name}",
+        "the allocator's counters while a long recording is not watched whole",
+        "long recordings cannot rest",
+    )
 enter(
     "tensorflow.python.pywrap_tfe:TFE_Py_ExecuteCancelable",
     "the lines of functions that run under a cancellation manager",
@@ -135,6 +141,12 @@ eager_mode: Final = part(
 def runtime_is_set_up() -> bool:
     """Tell whether devices are set up, after which a program can no longer configure them."""
     return bool(getattr(_context(), "_initialized", True))
+
+
+@of_object("Context._handle", "the allocator's counters", "long recordings cannot rest")
+def context_handle() -> Any:
+    """Give the handle of the eager context, which functions of the runtime take."""
+    return _context()._handle
 
 
 @of_object("Context.ensure_initialized", "keeping log lines of the set-up back", "they show")

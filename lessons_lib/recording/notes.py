@@ -1,0 +1,47 @@
+"""What a reader must know about a recording, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lessons_lib.common.units import counted, format_bytes
+from lessons_lib.recording.pacing import Rest
+from lessons_lib.recording.session_checks import Completeness
+
+TOO_LITTLE_MEMORY: Final = (
+    "there was too little memory to read a part of what TensorFlow's profiler had written, so it "
+    "is missing: give the process more memory"
+)
+_LOST: Final = (
+    "Some allocations were not reported (the profiler was disturbed, or, in TensorFlow 2.16, a "
+    "thread ended and another one followed): these bytes may be off"
+)
+_CHANGED: Final = (
+    "Some allocations were not reported, or may not have been: other threads worked at {times} "
+    "when a recording that overlaps with this one ended and the profiler had to start again. "
+    "These bytes may be off"
+)
+
+
+def missing(found: Completeness) -> str:
+    """Say in a sentence what a recording lacks."""
+    said = _LOST
+    if found.changes:
+        said = _CHANGED.format(times=counted(found.changes, "moment"))
+    return f"{said} by {format_bytes(found.missing_bytes)}." if found.missing_bytes else f"{said}."
+
+
+def rested(rests: Sequence[Rest], seconds: float, seen: int) -> Iterator[str]:
+    """Say in a sentence what was not watched."""
+    if not rests:
+        return
+    watched = seconds - sum(rest.end - rest.begin for rest in rests)
+    over = max(rest.peak for rest in rests) - seen
+    above = "no more than in the windows" if over <= 0 else f"up to ≈ {format_bytes(over)} more"
+    yield (
+        f"Watched whole: ≈ {watched:.3g} s of ≈ {seconds:.3g} s, in "
+        f"{counted(len(rests) + 1, 'part')}. Figures are of these parts; in between only the "
+        "allocator's count was read, which was "
+        f"{above}. To watch all, record with share=1."
+    )

@@ -1,0 +1,100 @@
+"""How much of a long recording is watched: all of its beginning, then windows.
+
+To write, read and fold a profile takes longer than a small step does, so hours cannot be watched
+whole for nothing.  After the beginning the profiler runs for a moment, rests until the time that
+it has cost is a small share of all time, and runs again.  While it rests, the allocator's own
+counters are read at every call of a function.  Seconds are on Python's clock.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+#: The share of the time that watching may take, after the beginning.
+SHARE: Final = 0.05
+#: Events that are watched whole unless a share is asked for: some thousand small steps.
+WHOLE_EVENTS: Final = 2_000_000
+#: A window is shorter than a session of the beginning, so that windows are more.
+WINDOW_EVENTS: Final = 15_000
+#: Readings of the counters that are kept while the profiler rests.
+_MOST_READINGS: Final = 2048
+# Until the time of a call without the profiler is known: what watching is taken to add.
+_ADDED: Final = 0.7
+
+
+@dataclass(slots=True)
+class Rest:
+    """A time in which the profiler did not run.
+
+    Attributes
+    ----------
+    begin, end : float
+        When it was.
+    level : int
+        Bytes in use when it began.
+    readings : list of (float, int, int)
+        When the counters were read, bytes in use, and their peak since the reading before.
+    until : float
+        When the profiler is to run again.
+    """
+
+    begin: float
+    level: int
+    until: float = 0.0
+    end: float = 0.0
+    readings: list[tuple[float, int, int]] = field(default_factory=list)
+
+    def note(self, moment: float, current: int, peak: int) -> None:
+        """Add a reading; when there are many, of each two neighbours the higher one stays."""
+        self.readings.append((moment, current, peak))
+        if len(self.readings) > _MOST_READINGS:
+            pairs = zip(self.readings[::2], self.readings[1::2], strict=False)
+            last = self.readings[-1]
+            self.readings = [max(pair, key=lambda reading: reading[2]) for pair in pairs]
+            if self.readings[-1] != last:
+                self.readings.append(last)
+
+    @property
+    def peak(self) -> int:
+        """The highest count of bytes in use."""
+        return max((peak for _, _, peak in self.readings), default=self.level)
+
+
+class Pacing:
+    """Decides when the profiler rests, and for how long."""
+
+    def __init__(self) -> None:
+        self.watched_events = 0
+        #: The highest count of bytes in use that was seen, by the profiler or by the counters.
+        self.highest = 0
+        #: The highest that the profiler saw.
+        self.seen = 0
+        self.began = time.perf_counter()
+        self._call_seconds: float | None = None
+
+    def saw(self, level: int) -> None:
+        """Hear of the highest count of bytes in use in a session."""
+        self.seen = max(self.seen, level)
+        self.highest = max(self.highest, level)
+
+    def may_rest(self, share: float | None) -> bool:
+        """Tell whether the profiler may rest after what it has watched."""
+        enough = WHOLE_EVENTS if share is None else 1
+        return (share is None or share < 1) and self.watched_events >= enough
+
+    def rest_until(self, share: float | None, functions: int, stopped: float) -> float:
+        """Tell when to go on, after a window with so many calls that was stopped at a time."""
+        now = time.perf_counter()
+        window = stopped - self.began
+        if functions and self._call_seconds is not None:
+            added = max(window - functions * self._call_seconds, 0.0)
+        else:
+            added = window * _ADDED
+        return now + (now - stopped + added) * (1 / (share or SHARE) - 1)
+
+    def rested(self, seconds: float, functions: int) -> None:
+        """Learn how long a call takes while nobody watches."""
+        if functions:
+            self._call_seconds = seconds / functions

@@ -1,0 +1,76 @@
+"""Buffers of a run as columns, and fewer points of a long curve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lessons_lib.recording.buffers import Floats, Ints
+
+
+@dataclass(slots=True)
+class Rows:
+    """Buffers in columns: `born` and `died` are numbers of events, -1 when outside of the run."""
+
+    site: Ints
+    nbytes: Ints
+    reserved: Ints
+    born: Ints
+    died: Ints
+    born_at: Floats
+    died_at: Floats
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, int, int, int, float]]) -> Rows:
+        """Make columns of (site, nbytes, reserved, born, born_at); nothing has died yet."""
+        columns = np.array([row[:4] for row in rows], np.int64).reshape(-1, 4)
+        site, nbytes, reserved, born = columns.T.copy()
+        born_at = np.array([row[4] for row in rows], np.float64)
+        died = np.full(len(rows), -1, np.int64)
+        return cls(site, nbytes, reserved, born, died, born_at, np.zeros(len(rows)))
+
+    def __len__(self) -> int:
+        return len(self.site)
+
+    def taken(self, chosen: np.ndarray) -> Rows:
+        """Give some of the rows."""
+        return Rows(*(getattr(self, name)[chosen] for name in Rows.__slots__))
+
+    def with_more(self, other: Rows) -> Rows:
+        """Give these rows, and others after them."""
+        return Rows(
+            *(np.concatenate((getattr(self, n), getattr(other, n))) for n in Rows.__slots__)
+        )
+
+
+def fold_into(folded: dict[int, list[int]], rows: Rows, begin: int) -> None:
+    """Add rows that were born from an event on to counts and bytes by site."""
+    mine = rows.born >= begin
+    sites, place = np.unique(rows.site[mine], return_inverse=True)
+    counts = np.bincount(place, minlength=len(sites))
+    # Summed as whole numbers: floating point would lose bytes above 2**53.
+    nbytes = np.zeros(len(sites), np.int64)
+    np.add.at(nbytes, place, rows.nbytes[mine])
+    for site, count, size in zip(sites.tolist(), counts.tolist(), nbytes.tolist(), strict=True):
+        entry = folded.setdefault(site, [0, 0])
+        entry[0] += count
+        entry[1] += size
+
+
+def thinned(points: np.ndarray, most: int) -> np.ndarray:
+    """Give fewer points of a curve: of each part of it the highest one and the last one.
+
+    Parameters
+    ----------
+    points : float array, shape (points, 3)
+        Number, time and value.
+    most : int
+        How many may be left, about.
+    """
+    if len(points) <= most:
+        return points
+    parts = np.array_split(np.arange(len(points)), most // 2)
+    chosen = {int(place) for p in parts for place in (p[np.argmax(points[p, 2])], p[-1])}
+    return points[sorted(chosen)]
