@@ -28,7 +28,7 @@ from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line
 from lessons_lib.common.system import allocator_bytes
 from lessons_lib.common.units import format_bytes
-from lessons_lib.recording import recorder
+from lessons_lib.recording import recorder, session
 from lessons_lib.recording.recording import Recording
 from lessons_lib.teaching.exercises.graph_counter import GraphCount, GraphCounter
 from lessons_lib.teaching.exercises.numpy_allocations import NumpyWatch
@@ -128,7 +128,7 @@ class Meter:
             for module, name in _ENTRANCES:
                 stack.enter_context(patched(module, name, self._noting_levels))
             stack.enter_context(patched(func_graph, "func_graph_from_py_func", self._noting_traces))
-            stack.enter_context(patched(recorder._Session, "_next", self._not_counting))
+            stack.enter_context(patched(session.Session, "_next", self._not_counting))
             self._recording = stack.enter_context(self._record)
             stack.enter_context(self._dog)
             self._stack = stack.pop_all()
