@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import psutil
 
+from lessons_lib.common.internals import runtime_is_set_up
 from lessons_lib.common.runtime import tf
 
 #: What mallinfo2 gives, in its order; see mallinfo(3).
@@ -51,6 +52,8 @@ def resident_bytes() -> int | None:
 
 
 def _allocator(figure: str) -> int | None:
+    if not runtime_is_set_up():  # to ask would set the devices up
+        return None
     try:
         return int(tf.config.experimental.get_memory_info("CPU:0")[figure])
     except (ValueError, KeyError, RuntimeError, tf.errors.OpError):

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from lessons_lib.common import internals
 from lessons_lib.common.runtime import held_back_stderr, require_home_process, tf
+from lessons_lib.common.system import allocator_bytes
 from lessons_lib.recording.profile_folder import ProfileFolder
 from lessons_lib.recording.profile_format import (
     ProfileError,
@@ -75,7 +76,7 @@ class Profiler:
             host_tracer_level=2, python_tracer_level=0, device_tracer_level=0
         )
         before = internals.running_profiler()
-        level = _in_use()
+        level = allocator_bytes()
         try:
             with held_back_stderr() if _NOISY_START else contextlib.nullcontext():
                 tf.profiler.experimental.start(self._folder.path, options=options)
@@ -113,7 +114,7 @@ class Profiler:
                     "recording is missing: remove that call of tf.profiler.experimental.stop()"
                 )
             folder.make_room()
-            level = _in_use()
+            level = allocator_bytes()
             try:
                 tf.profiler.experimental.stop()
             except (tf.errors.OpError, OSError, RuntimeError, MemoryError) as error:
@@ -141,19 +142,9 @@ class Profiler:
         self._folder = None
 
 
-def _in_use() -> int | None:
-    """Ask the allocator how many bytes it has handed out, rounding included."""
-    if not internals.runtime_is_set_up():  # to ask would set the devices up
-        return None
-    try:
-        return int(tf.config.experimental.get_memory_info("CPU:0")["current"])
-    except (ValueError, tf.errors.OpError):
-        return None
-
-
 def _settled(before: int | None) -> int | None:
     """Give a level that was read just before, unless another thread has changed it since."""
-    return before if before == _in_use() else None
+    return before if before == allocator_bytes() else None
 
 
 def _first_line(error: BaseException) -> str:
