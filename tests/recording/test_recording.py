@@ -459,7 +459,7 @@ def test_tables_say_what_they_leave_out() -> None:
 
 
 def test_short_representations(three: Recording) -> None:
-    assert repr(three) == "<Recording: peak 100 B, kept -7 B, 4 buffers, ≈ 2.5e+03 ms>"
+    assert repr(three) == "<Recording: peak 100 B, kept -7 B, 4 buffers, ≈ 2.5 s>"
     assert repr(three.by_op()) == "<by op at the peak: Add 100 B, Mul 0 B, unknown 0 B>"
     assert repr(three.at_peak()) == "<1 buffer, 100 B>"
     assert repr(three.buffers) == "<4 buffers>"
