@@ -29,6 +29,8 @@ TensorFlow's gradient function      from the import on            which forward 
 ``TFE_Py_FastPathExecute`` and      an exercise is graded         Python's heap at each operation
 its kin, as above
 functions of ``tracemalloc``        Python's heap is watched      the program may use them, too
+``BaseResourceVariable.handle``     a training step is measured   which variables an eager step
+                                                                  uses
 ==================================  ============================  ================================
 
 What is wrapped from the import on only takes notes: functions are traced, and models built, before

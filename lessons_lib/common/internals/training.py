@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 from lessons_lib.common.internals.eager import KERAS_STATE, eager_context
-from lessons_lib.common.internals.entries import enter, find, module
+from lessons_lib.common.internals.entries import enter, find, module, part
 
 _ADAPTER: Final = "keras.src.trainers.data_adapters:get_data_adapter"
 enter(_ADAPTER, "batches as fit makes them", "training_memory takes no arrays", "Keras 3.3")
@@ -25,6 +25,12 @@ def build_as_fit_does(model: Any, data: Any) -> None:
 
 
 enter("Trainer._symbolic_build", "a model's state before its first step", "it is built by the step")
+#: All variables' class; whoever reads or writes a variable asks for its ``handle``.
+BaseVariable: Final = part(
+    "tensorflow.python.ops.resource_variable_ops:BaseResourceVariable",
+    "the variables that a step uses",
+    "training_memory cannot be used",
+)
 _RANDOM: Final = "leaving random generators as they were"
 _GENERATORS: Final = module(
     "tensorflow.python.ops.stateful_random_ops",

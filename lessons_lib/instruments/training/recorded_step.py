@@ -52,7 +52,7 @@ class Step:
 
 def traced(
     function: Callable[[Any], Any], spec: Any, mode: Mode, autograph: bool
-) -> tuple[Callable[[Any], Any], tuple[tf.Variable, ...]]:
+) -> tuple[Callable[[Any], Any], list[tf.Variable]]:
     """Trace a step anew, and give it with the variables that it uses.
 
     Called as a concrete function, it does not make TensorFlow warn of retracing that is ours.
@@ -70,7 +70,7 @@ def traced(
         # What only writes to a variable captures its handle alone.
         variable = getattr(captured, "_parent_trackable", lambda: None)()
         used += [variable] if isinstance(variable, tf.Variable) else []
-    return concrete, tuple(used)
+    return concrete, used
 
 
 @dataclass(frozen=True, slots=True)

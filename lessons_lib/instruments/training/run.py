@@ -32,7 +32,7 @@ from lessons_lib.instruments.training.recorded_step import (
     unique,
 )
 from lessons_lib.instruments.training.result import TrainingMemory
-from lessons_lib.instruments.training.state import State
+from lessons_lib.instruments.training.state import State, variables_used
 from lessons_lib.instruments.training.variables import name_variables
 
 #: A graph's first call folds constants, and its peak depends on the order of execution.
@@ -144,19 +144,22 @@ def _of_callable(step: Any, x: Any, y: Any, sample_weight: Any) -> _Target:
     return _Target(name, mode, lambda data: function(*data), batch, (step, python), True)
 
 
-def _prepared(target: _Target, state: State, spec: Any) -> Step:
-    """Trace the step, and save the variables that it uses before it is run."""
-    eager = target.mode is Mode.EAGER
-    try:
+def _prepared(target: _Target, state: State, spec: Any, data: Any) -> Step:
+    """Trace the step, or run it once; save the variables that it uses before it is run.
+
+    Unmeasured, because metrics and caches are made by the first step.
+    """
+    run = target.function
+    if target.mode is Mode.EAGER:
+        with variables_used(state.add) as used:
+            run(data)
+    else:
         run, used = traced(target.function, spec, target.mode, target.autograph)
-    except Exception:
-        if not eager:
-            raise
-        run, used = target.function, state.variables()  # it works eagerly only
-    for variable in used:
-        state.add(variable)
+        for variable in used:
+            state.add(variable)
+        run(data)
     name_variables(state.objects)
-    return Step(target.name, target.mode, target.function if eager else run, unique(used))
+    return Step(target.name, target.mode, run, unique(used))
 
 
 def _runs(step: Step, data: Any) -> list[RecordedStep]:
@@ -165,30 +168,28 @@ def _runs(step: Step, data: Any) -> list[RecordedStep]:
 
 def _measured(target: _Target, state: State) -> TrainingMemory:
     batch = target.batch
-    step = _prepared(target, state, batch.spec)
-    step.run(batch.data)  # once unmeasured: metrics and caches are made by the first step
+    step = _prepared(target, state, batch.spec, batch.data)
     runs = _runs(step, batch.data)
     return analyse(target.name, target.mode, batch.size, runs)
 
 
 def _estimate(target: _Target, state: State, limit: int) -> BatchEstimate:
-    steps: dict[int, Step] = {}
+    steps: list[Step] = []
 
     def step_for(size: int, data: Any) -> Step:
-        if 0 not in steps:
-            with contextlib.suppress(Exception):
-                steps[0] = _prepared(target, state, target.batch.any_size())
-        if 0 in steps:
+        if steps:
+            steps[0].run(data)
             return steps[0]
-        spec = tf.nest.map_structure(tf.type_spec_from_value, data)
-        return _prepared(target, state, spec)
+        if size == target.batch.size:
+            with contextlib.suppress(Exception):
+                steps.append(_prepared(target, state, target.batch.any_size(), data))
+                return steps[0]
+        return _prepared(target, state, tf.nest.map_structure(tf.type_spec_from_value, data), data)
 
     def peaks_of(size: int) -> tuple[int, int] | None:
         try:
             data = target.batch.sized(size)
-            step = step_for(size, data)
-            step.run(data)
-            peaks = [run.peaks() for run in _runs(step, data)]
+            peaks = [run.peaks() for run in _runs(step_for(size, data), data)]
         except (MemoryError, tf.errors.ResourceExhaustedError):
             return None
         except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:

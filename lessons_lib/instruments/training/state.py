@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 import numpy as np
 
-from lessons_lib.common.internals.training import RandomState, random_state
+from lessons_lib.common.internals.training import BaseVariable, RandomState, random_state
+from lessons_lib.common.patching import patched
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import is_user_file
 
@@ -107,6 +109,26 @@ def variable_in(thing: Any) -> tf.Variable | None:
     return value if isinstance(value, tf.Variable) else None
 
 
+@contextmanager
+def variables_used(save: Callable[[tf.Variable], None]) -> Iterator[list[tf.Variable]]:
+    """List the variables that are read or written in a block, and save each one before."""
+    used: dict[int, tf.Variable] = {}
+
+    def noting(original: Any) -> Any:
+        def handle(variable: Any) -> Any:
+            if id(variable) not in used:
+                used[id(variable)] = variable
+                save(variable)
+            return original.fget(variable)
+
+        return property(handle)
+
+    found: list[tf.Variable] = []
+    with patched(BaseVariable, "handle", noting):
+        yield found
+    found += used.values()
+
+
 class State:
     """The state at one time."""
 
@@ -134,10 +156,6 @@ class State:
         """Save a variable's value."""
         if id(variable) not in self._values and variable.dtype not in (tf.resource, tf.variant):
             self._values[id(variable)] = (variable, variable.numpy())
-
-    def variables(self) -> tuple[tf.Variable, ...]:
-        """List the variables that were saved."""
-        return tuple(variable for variable, _ in self._values.values())
 
     def restore(self) -> None:
         """Give everything back."""
