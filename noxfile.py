@@ -48,3 +48,13 @@ def lessons(session: nox.Session, version: str) -> None:
     """Run every lesson; its verdicts are assertions."""
     prepare(session, version)
     session.run("python", "-m", "tests", "--lessons-only", *session.posargs)
+
+
+@nox.session(python=VERSIONS[-1][1])
+def foreign(session: nox.Session) -> None:
+    """Run Keras' own tests bare and recorded: ``nox -s foreign -- FOLDER``, a checkout of Keras."""
+    if not session.posargs:
+        session.error("give the folder of a checkout of Keras of the installed version")
+    prepare(session, VERSIONS[-1][0])
+    session.install("-q", "absl-py", "pandas", "scikit-learn")
+    session.run("python", "-m", "tests.tools.foreign", *session.posargs)
