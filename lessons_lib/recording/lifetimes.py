@@ -144,6 +144,8 @@ class Ledger:
         rows = self._rows
         living = [(row, place) for place, row in self._alive.items() if rows.born[row] >= 0]
         living.sort(key=lambda pair: -int(rows.born[pair[0]]))
+        # What was older than the run and was freed in it has made room, too.
+        grown += int(rows.reserved[rows.born < 0].sum())
         excess = sum(int(rows.reserved[row]) for row, _ in living) - grown
         for row, place in living:
             if excess <= 0:

@@ -209,6 +209,19 @@ def test_what_is_made_unwatched_and_freed_later_counts_as_nothing() -> None:
     assert recording.kept_bytes == 0
 
 
+def test_what_takes_the_place_of_something_older_stays() -> None:
+    x, c, big = new(9), scalar(2.0), new(500_000)
+    old = [new(9) for _ in range(20)]
+    with cut_after(200), resting(math.inf), record(share=0.5) as recording:
+        for i in range(20):
+            old[i] = x * c
+        for _ in range(50):
+            big * c
+    assert recording.unwatched
+    assert recording.kept_bytes == 0
+    del old
+
+
 def test_a_recording_inside_one_that_rests_is_whole() -> None:
     x, c = new(9), scalar(2.0)
     with cut_after(200), resting(math.inf), record(share=0.5) as outer:
