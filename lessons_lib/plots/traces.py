@@ -2,7 +2,7 @@
 
 A function's picture is a cascade: one row for each trace, in the order in which they were made;
 its bar begins where the one before it ended, because graphs are kept as long as the function is.
-Rows of one cause that follow each other are folded into one.  Bars are in bytes; the hatched part
+Where there are many, rows of one cause that follow each other are folded into one.  Bars are in bytes; the hatched part
 is constants.  A block's picture has one row for each function and counts its new traces by cause.
 """
 
@@ -46,11 +46,15 @@ CAUSE_STYLES: Final = {
 }
 _CONSTANTS: Final = "////"
 _MOST_ROWS: Final = 12
+#: Up to so many traces have a row each: that every one of them has its bytes is the message.
+_FEW: Final = 6
 _CONSTANT_STYLE: Final = Style(GREY, _CONSTANTS)
 
 
 def _groups(traces: Sequence[Trace]) -> list[list[Trace]]:
     """Fold traces of one cause that follow each other; join what is beyond the last row."""
+    if len(traces) <= _FEW:
+        return [[trace] for trace in traces]
     groups = alike_in_a_row(traces)
     if len(groups) > _MOST_ROWS:
         rest = [trace for group in groups[_MOST_ROWS - 1 :] for trace in group]

@@ -24,7 +24,6 @@ LESSONS = ROOT / "notebooks"
 NOT_REWRITTEN = (
     "01_measure_memory",
     "02_eager_and_graph_allocation",
-    "04_tf_function_tracing",
     "05_growth_in_loops",
     "06_batch_state",
     "07_your_own_code",

@@ -57,20 +57,20 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "if flag: … else: … in a tf.function. With which flag do both branches get into one graph?",
+        "A tf.function adds up tf.sqrt(b) for forty tensors b of 2 MiB in a Python loop. Its peak?",
         (
             wrong(
-                "A Python bool.",
-                "Python takes one branch while tracing. True and False give two traces with one "
-                "branch each.",
+                "About 4 MiB: the sum, and one root at a time.",
+                "That would need an order. Nothing in the graph says that a root must wait until "
+                "the one before it has been added.",
             ),
             right(
-                "A tensor of dtype bool.",
-                "AutoGraph makes a conditional of it, and only the branch that is taken allocates.",
+                "Up to about 80 MiB: all forty roots may be there at once.",
+                "A Python loop that calls a tf.function for each addition keeps the order.",
             ),
             wrong(
-                "Either.",
-                "Only a tensor's value is unknown while tracing.",
+                "2 MiB: the sum is updated in place.",
+                "Buffers are handed on along a chain, but here forty roots wait for one sum.",
             ),
         ),
     ),
