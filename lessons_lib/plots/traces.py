@@ -2,8 +2,9 @@
 
 A function's picture is a cascade: one row for each trace, in the order in which they were made;
 its bar begins where the one before it ended, because graphs are kept as long as the function is.
-Where there are many, rows of one cause that follow each other are folded into one.  Bars are in bytes; the hatched part
-is constants.  A block's picture has one row for each function and counts its new traces by cause.
+Where there are many, rows of one cause that follow each other are folded into one.  Bars are in
+bytes; the hatched part is constants.  A block's picture has one row for each function and counts
+its new traces by cause.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ CAUSE_STYLES: Final = {
 _CONSTANTS: Final = "////"
 _MOST_ROWS: Final = 12
 #: Up to so many traces have a row each: that every one of them has its bytes is the message.
-_FEW: Final = 6
+_FEW: Final = 4
 _CONSTANT_STYLE: Final = Style(GREY, _CONSTANTS)
 
 

@@ -1048,6 +1048,15 @@ def test_the_picture_adds_up_and_says_what_it_shows():
     assert 'alt="Traces of' in ax._repr_html_()
 
 
+def test_few_traces_have_a_row_each():
+    fn = make()
+    for size in range(1, 5):
+        fn(tf.ones([size]))
+    assert len(trace_report(fn).plot().get_yticklabels()) == 4
+    fn(tf.ones([5]))
+    assert len(trace_report(fn).plot().get_yticklabels()) == 2
+
+
 def test_the_picture_of_a_block_counts_traces():
     fn, other = make(), tf.function(plain)
     with watch_retracing() as watch:
