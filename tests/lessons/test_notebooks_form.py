@@ -37,7 +37,8 @@ def test_page_has_no_broken_link_and_no_silent_image(path: Path) -> None:
 
 def test_readme_links_to_every_lesson() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [path.name for path in lesson_paths() if f"(notebooks/{path.name})" not in readme] == []
+    names = [path.relative_to(ROOT).as_posix() for path in lesson_paths()]
+    assert [name for name in names if f"({name})" not in readme] == []
 
 
 LINES_OF_A_PAGE = 60  # of tables in a small font; tests/browser prints the page
