@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lessons_lib.common.units import MIB
+from lessons_lib.common.units import MIB, format_bytes
 from lessons_lib.teaching.lessons.claim import Claims
 
 CLAIMS = Claims("00_start_here")
@@ -13,7 +13,8 @@ CLAIMS = Claims("00_start_here")
     "To see TensorFlow's memory you need a GPU and its profiler's web page.",
     "false",
     measured=lambda rec, check: (
-        f"{len(rec.buffers)} buffers, each with its line, on {', '.join(check.devices)}"
+        f"peak {format_bytes(rec.peak_bytes)}: {len(rec.buffers)} buffers, each with its line, "
+        f"on {', '.join(check.devices)}"
     ),
     advice="Put `with ll.record() as rec:` around the lines in question.",
     was=("00.1",),
