@@ -28,6 +28,8 @@ NOT_REWRITTEN = (
     "06_batch_state",
     "07_your_own_code",
 )
+#: Claims of the first edition that one of these lessons will take on, and has not yet.
+WAITING = ("03.21", "03.22") if "06_batch_state" in NOT_REWRITTEN else ()
 
 MAX_CELL_LINES = 25
 MAX_SECONDS = 15.0  # of a lesson, beyond the import of TensorFlow
