@@ -19,7 +19,7 @@ from lessons_lib.recording.buffers import BufferStore, Folded, Ints, Site
 from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.pacing import Rest
 from lessons_lib.recording.profile_format import MemoryEvent, Segment
-from lessons_lib.recording.purposes import settle
+from lessons_lib.recording.purposes import Earlier, settle
 from lessons_lib.recording.rows import Rows, fold_into, thinned
 from lessons_lib.recording.session_checks import Change, SessionCheck, checked
 
@@ -208,7 +208,7 @@ class Ledger:
         """
         attribution = Attribution(segment, log, self.table)
         sites = [attribution.site(event) if event.allocates else -1 for event in segment.memory]
-        settle(segment, log, sites, self.table.sites.__getitem__, self.table.number)
+        settle(segment, log, sites, self.table, Earlier(self._alive, self._rows.site))
         # In TensorFlow 2.16, what a thread did is lost when a later one gets its number.
         intact = intact and set(log.threads) <= set(segment.threads.values())
         self._found_late(segment.memory)

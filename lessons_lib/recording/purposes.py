@@ -11,13 +11,13 @@ begins.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from lessons_lib.recording import eager_notes
-from lessons_lib.recording.buffers import Purpose, Site
+from lessons_lib.recording.buffers import Ints, Purpose, Site
 from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.categories import Category, Phase
 from lessons_lib.recording.eager_notes import Moment, Origin
@@ -134,64 +134,124 @@ class Purposes:
         return {name: list(*paths) for name, paths in found.items() if len(paths) == 1}
 
 
-@dataclass(slots=True)
+class Described(Protocol):
+    """The descriptions by number (`lessons_lib.recording.attribution.SiteTable`)."""
+
+    sites: list[Site]
+
+    def number(self, site: Site) -> int:
+        """Give the number of a description."""
+
+
+class Earlier(NamedTuple):
+    """Buffers of earlier sessions: rows by address, and the rows' descriptions by number."""
+
+    alive: Mapping[int, int]
+    sites: Ints
+
+
 class _Settling:
-    """The buffers that are alive at one time, and those whose category is not settled yet."""
+    """The buffers that are alive at one time.
 
-    memory: Sequence[MemoryEvent]
-    sites: list[int]
-    describe: Callable[[int], Site]
-    number: Callable[[Site], int]
-    alive: dict[int, int]
-    pending: list[int]
+    Attributes
+    ----------
+    alive : dict of int to int
+        By address: the event that allocated it; -1 and below, the row of an earlier session.
+    undecided : dict of int to int
+        Those that were made in the forward pass, and that no backward pass has seen yet.
+    """
 
-    def change(self, event: int, purpose: Purpose) -> None:
-        self.sites[event] = self.number(replace(self.describe(self.sites[event]), purpose=purpose))
+    def __init__(
+        self, memory: Sequence[MemoryEvent], sites: list[int], table: Described, earlier: Earlier
+    ) -> None:
+        self.memory = memory
+        self._sites = sites
+        self._table = table
+        self._earlier = earlier.sites
+        self.alive = {address: -1 - row for address, row in earlier.alive.items()}
+        self.undecided = {
+            address: row for address, row in self.alive.items() if self._is_undecided(row)
+        }
 
-    def purpose(self, event: int) -> Purpose:
-        return self.describe(self.sites[event]).purpose
+    def _is_undecided(self, made: int) -> bool:
+        purpose = self.purpose(made)
+        return purpose.phase is Phase.FORWARD and purpose.category is Category.OTHER
+
+    def _site(self, made: int) -> int:
+        return self._sites[made] if made >= 0 else int(self._earlier[-1 - made])
+
+    def purpose(self, made: int) -> Purpose:
+        number = self._site(made)
+        return self._table.sites[number].purpose if number >= 0 else Purpose()
+
+    def change(self, made: int, purpose: Purpose) -> None:
+        number = self._site(made)
+        if number < 0:  # born before anything was recorded
+            return
+        number = self._table.number(replace(self._table.sites[number], purpose=purpose))
+        if made >= 0:
+            self._sites[made] = number
+        else:
+            self._earlier[-1 - made] = number
+
+    def allocate(self, index: int, address: int) -> None:
+        self.alive[address] = index
+        if self._is_undecided(index):
+            self.undecided[address] = index
+
+    def free(self, address: int) -> None:
+        self.alive.pop(address, None)
+        made = self.undecided.pop(address, None)
+        if made is not None:
+            self._decide(made, Category.TEMPORARIES)
+
+    def _decide(self, made: int, category: Category) -> None:
+        old = self.purpose(made)
+        if old.category is Category.OTHER:
+            self.change(made, replace(old, category=category))
 
     def assign(self, address: int, purpose: Purpose) -> None:
-        event = self.alive.get(address)
-        if event is not None:
-            before = self.purpose(event)
-            self.change(event, replace(purpose, before=before.category, phase=before.phase))
+        made = self.alive.get(address)
+        if made is not None:
+            before = self.purpose(made)
+            self.change(made, replace(purpose, before=before.category, phase=before.phase))
+
+    def backward_begins(self) -> None:
+        for made in self.undecided.values():
+            self._decide(made, Category.ACTIVATIONS)
+        self.undecided.clear()
 
     def moment(self, moment: Moment) -> None:
         if moment.kind == eager_notes.BACKWARD_BEGINS:
-            for event in self.pending:
-                alive = self.alive.get(self.memory[event].address) == event
-                old = self.purpose(event)
-                if old.category is Category.OTHER:
-                    new = Category.ACTIVATIONS if alive else Category.TEMPORARIES
-                    self.change(event, replace(old, category=new))
-            self.pending = []
-        elif moment.kind == eager_notes.INPUTS:
-            for address, _ in moment.addresses:
-                if (made := self.alive.get(address)) is not None:
-                    self.change(made, Purpose(Category.INPUTS))
-        elif moment.kind == eager_notes.GRADIENTS:
-            for address, variable in moment.addresses:
-                made = self.alive.get(address)
-                if made is not None and self.purpose(made).phase is Phase.BACKWARD:
-                    old = self.purpose(made)
-                    gradient = replace(
-                        old,
-                        category=Category.GRADIENTS,
-                        layer=variable.layer or old.layer,
-                        variable=variable.name,
-                    )
-                    self.change(made, gradient)
+            self.backward_begins()
+        for address, variable in moment.addresses:
+            made = self.alive.get(address)
+            if made is None:
+                continue
+            old = self.purpose(made)
+            if moment.kind == eager_notes.INPUTS:
+                self.change(made, Purpose(Category.INPUTS))
+            elif moment.kind == eager_notes.GRADIENTS and old.phase is Phase.BACKWARD:
+                gradient = replace(
+                    old,
+                    category=Category.GRADIENTS,
+                    layer=variable.layer or old.layer,
+                    variable=variable.name,
+                )
+                self.change(made, gradient)
+
+
+_Action = Callable[[_Settling], None]
 
 
 def settle(
     segment: Segment,
     log: CallLog,
     sites: list[int],
-    describe: Callable[[int], Site],
-    number: Callable[[Site], int],
+    table: Described,
+    earlier: Earlier,
 ) -> None:
-    """Give the allocations of a session the purposes that show only later.
+    """Give allocations the purposes that show only later.
 
     Parameters
     ----------
@@ -199,12 +259,32 @@ def settle(
     log : CallLog
     sites : list of int
         For each memory event the number of its description; changed in place.
-    describe, number : callable
-        Give a description by its number, and its number.
+    table : Described
+    earlier : Earlier
+        What is alive from the sessions before; descriptions are changed in place.
     """
+    actions = _actions(segment, log)
+    state = _Settling(segment.memory, sites, table, earlier)
+    waiting = iter(actions)
+    following = next(waiting, None)
+    for index, event in enumerate(segment.memory):
+        while following is not None and following[0] <= event.time:
+            following[2](state)
+            following = next(waiting, None)
+        if event.allocates:
+            state.allocate(index, event.address)
+        else:
+            state.free(event.address)
+    while following is not None:
+        following[2](state)
+        following = next(waiting, None)
+
+
+def _actions(segment: Segment, log: CallLog) -> list[tuple[int, int, _Action]]:
+    """List what was noted beside the calls, in the order of time."""
     notes = log.notes
     threads = {number: thread for thread, number in segment.threads.items()}
-    actions: list[tuple[int, int, Callable[[_Settling], None]]] = []
+    actions: list[tuple[int, int, _Action]] = []
     for (thread, call), written in notes.assigned.items():
         spans = segment.calls.get(threads.get(thread, -1), [])
         if call < len(spans):
@@ -216,26 +296,8 @@ def settle(
     for mark, moment in notes.moments.items():
         if mark in segment.moments:
             actions.append((segment.moments[mark][1], 1, _happening(moment)))
-    if not actions:
-        return
     actions.sort(key=lambda action: action[:2])
-    state = _Settling(segment.memory, sites, describe, number, {}, [])
-    waiting = iter(actions)
-    following = next(waiting, None)
-    for index, event in enumerate(segment.memory):
-        while following is not None and following[0] <= event.time:
-            following[2](state)
-            following = next(waiting, None)
-        if not event.allocates:
-            state.alive.pop(event.address, None)
-            continue
-        state.alive[event.address] = index
-        purpose = state.purpose(index)
-        if purpose.phase is Phase.FORWARD and purpose.category is Category.OTHER:
-            state.pending.append(index)
-    while following is not None:
-        following[2](state)
-        following = next(waiting, None)
+    return actions
 
 
 def variable_purpose(variable: Variable) -> Purpose:
@@ -252,9 +314,9 @@ def _writing(thread: int, begin: int, purpose: Purpose) -> Callable[[_Settling],
     def write(state: _Settling) -> None:
         """Find the new buffer of a variable that was written while something read the old one."""
         for address, event in reversed(state.alive.items()):
-            made = state.memory[event]
-            if made.time < begin:
+            if event < 0 or state.memory[event].time < begin:
                 break
+            made = state.memory[event]
             if made.thread == thread and eager_notes.WRITES.fullmatch(made.op):
                 state.assign(address, purpose)
 
