@@ -15,6 +15,7 @@ from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.recording.buffers import Buffer, BufferStore, Ints, Site
+from lessons_lib.recording.categories import Category
 
 UNKNOWN: Final = "unknown"
 
@@ -37,22 +38,35 @@ class BufferList(tuple[Buffer, ...]):
 
 
 def buffers_html(buffers: Sequence[Buffer], *, most: int = 12, caption: str = "") -> str:
-    """Make a table of buffers, with a row for those beyond the first `most`."""
-    rows = [
-        (
+    """Make a table of buffers, alike ones in one row, and a row for those beyond the first."""
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for buffer in buffers:
+        key = (
             buffer.op or UNKNOWN,
-            "" if buffer.shape is None else list(buffer.shape),
+            "" if buffer.shape is None else str(list(buffer.shape)),
             buffer.dtype or "",
-            format_bytes(buffer.nbytes),
+            _purpose(buffer),
             UNKNOWN if buffer.line is None else buffer.line.described,
         )
-        for buffer in buffers[:most]
+        alike.setdefault(key, []).append(buffer.nbytes)
+    groups = sorted(alike.items(), key=lambda group: -sum(group[1]))
+    rows = [
+        (*key[:3], str(len(sizes)), format_bytes(sum(sizes)), *key[3:])
+        for key, sizes in groups[:most]
     ]
-    if rest := buffers[most:]:
-        size = format_bytes(sum(buffer.nbytes for buffer in rest))
-        rows.append((f"… {len(rest)} more", "", "", size, ""))
-    headers = ("op", "shape", "dtype", "size", "line")
-    return html_table(headers, rows, caption=caption, align="lllrl")
+    if rest := groups[most:]:
+        count = sum(len(sizes) for _, sizes in rest)
+        size = format_bytes(sum(sum(sizes) for _, sizes in rest))
+        rows.append((f"… {count} more", "", "", str(count), size, "", ""))
+    headers = ("op", "shape", "dtype", "buffers", "size", "for", "line")
+    return html_table(headers, rows, caption=caption, align="lllrrll")
+
+
+def _purpose(buffer: Buffer) -> str:
+    """Say what a buffer is for, as far as that is known."""
+    purpose = buffer.purpose
+    told = "" if purpose.category is Category.OTHER else str(purpose.category)
+    return ", ".join(part for part in (told, purpose.variable or purpose.layer) if part)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from lessons_lib.recording.gradient_calls import GradientLog, gradients
 from lessons_lib.recording.graph_facts import GraphFacts, facts_of
 from lessons_lib.recording.graph_roles import Roles, roles_of
 from lessons_lib.recording.scopes import eager_scope, noting_eager_scopes
+from lessons_lib.recording.steps import listening
 
 FAST: Final = "TFE_Py_FastPathExecute"
 _EXECUTE: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
@@ -102,6 +103,7 @@ class _Calls:
 
     def add(self, frame: FrameType | None, key: _Key, context: Context) -> Call:
         """Make the call for a place that was not seen before."""
+        listening.look_for_keras()  # it may have been imported within the block
         call = Call(user_place(frames_at(frame)), key[1], key[2], context)
         address = 0 if frame is None else id(frame.f_code)
         if frame is not None and address not in self._codes:

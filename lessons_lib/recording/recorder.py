@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from lessons_lib.common import internals, runtime
 from lessons_lib.common.interrupts import DeferredSignals
+from lessons_lib.common.system import resident_bytes
 from lessons_lib.recording import exactness, notes
 from lessons_lib.recording.buffers import BufferStore
 from lessons_lib.recording.lifetimes import Window
@@ -21,6 +22,7 @@ from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recording import Recording
 from lessons_lib.recording.session import Session, collection_paused
 from lessons_lib.recording.session_checks import Completeness
+from lessons_lib.recording.steps import StepLog, listening
 
 _session: Final = Session()
 
@@ -85,18 +87,21 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         self._recording: Recording | None = None
         self._failed = self._ended = False
         self._notes: tuple[str, ...] = ()
+        self._steps = StepLog()
+        self._resident: int | None = None
 
     def __enter__(self) -> Recording:
         if self._recording is not None:
             raise RuntimeError("this record() was used before: write a new `with ll.record():`")
         runtime.require_home_process()
-        recording = Recording.open(self.label)
+        recording = Recording.open(self.label, self._steps)
         try:
             with _session.lock, DeferredSignals():
                 if internals.runtime_is_set_up():
                     exactness.exactness()
                 _session.enter(self)
                 self._recording = recording
+                listening.add(self._steps)
             return recording
         except BaseException:
             with _session.lock, DeferredSignals():
@@ -126,6 +131,8 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
             return
         with DeferredSignals(), collection_paused(), _session.lock:
             self._ended = True
+            listening.remove(self._steps)
+            self._resident = resident_bytes()  # before the profile is read, which takes memory
             _session.resume()
             self.window.end_mark = _session.mark()
             failure: ProfileError | None = None
@@ -158,6 +165,8 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
                 (rest.begin - self.window.begin_at, rest.end - self.window.begin_at)
                 for rest in rests
             ),
+            resident_bytes=self._resident,
+            step_marks=self._steps.marks_from(self.started_at),
             started_at=self.started_at,
         )
 

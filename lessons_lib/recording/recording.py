@@ -30,6 +30,7 @@ from lessons_lib.recording.breakdown import (
     difference,
 )
 from lessons_lib.recording.buffers import BufferStore, Floats, Ints, Site, empty_store
+from lessons_lib.recording.steps import Said, StepLog, StepMark, Steps, steps_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,6 +56,11 @@ class Recording(Result):
         figures of a recording that is not exact may be off.
     unwatched : tuple of (float, float)
         Seconds from the start between which a long recording was not watched.
+    resident_bytes : int or None
+        The process's resident set size at the end of the block, where the system tells it: what
+        gets a process killed.  It holds all of the process, from its start on.
+    step_marks : tuple of StepMark
+        When steps and epochs began and ended; `steps` reads them.
     started_at : float
         Python's ``time.perf_counter()`` at the start of the block; 0 when loaded from a file.
     """
@@ -67,19 +73,23 @@ class Recording(Result):
     versions: dict[str, str] = field(default_factory=dict, compare=False)
     missing_bytes: int = 0
     unwatched: tuple[tuple[float, float], ...] = ()
+    resident_bytes: int | None = field(default=None, compare=False)
+    step_marks: tuple[StepMark, ...] = ()
     started_at: float = field(default=0.0, compare=False)
 
     @classmethod
-    def open(cls, label: str) -> Recording:
+    def open(cls, label: str, log: StepLog | None = None) -> Recording:
         """Make a recording whose block is still running; `close` finishes it."""
         recording = cls(label=label)
         object.__delattr__(recording, "buffers")
+        object.__setattr__(recording, "_step_log", log or StepLog())
         return recording
 
     def close(self, **fields: Any) -> None:
         """Finish a recording that `open` made; afterwards it does not change any more."""
         if "buffers" in vars(self):
             raise RuntimeError("this recording is finished: make a new one with ll.record()")
+        vars(self).pop("_step_log", None)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
@@ -89,6 +99,25 @@ class Recording(Result):
                 "this recording is still running: read it after the end of its `with` block"
             )
         raise AttributeError(f"a Recording has no attribute {name!r}")
+
+    def step(self) -> None:
+        """Say within the block that a step has ended; see `steps`.
+
+        Raises
+        ------
+        RuntimeError
+            After the block.
+        """
+        if "buffers" in vars(self):
+            raise RuntimeError("this recording is finished: say rec.step() within its block")
+        log: StepLog = vars(self)["_step_log"]
+        log.say(Said.END)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Peak and kept bytes of each step: of Keras' ``fit``, or as `step` was called."""
+        times, live = self.timeline()
+        return steps_of(self.step_marks, times, live)
 
     @cached_property
     def _live(self) -> Ints:
@@ -106,6 +135,16 @@ class Recording(Result):
     def peak_bytes(self) -> int:
         """Highest growth of live bytes over the block's start; never below 0."""
         return 0 if self._peak_event is None else int(self._live[self._peak_event])
+
+    @cached_property
+    def held_bytes(self) -> int:
+        """What the allocator set aside at the peak, its rounding included; growth in bytes."""
+        event, store = self._peak_event, self.buffers
+        if event is None:
+            return 0
+        before = (store.born < 0) & (store.died >= 0) & (store.died <= event)
+        born = store.reserved[store.alive_after(event)].sum()
+        return int(born - store.reserved[before].sum())
 
     @cached_property
     def peak_at(self) -> float:
@@ -197,8 +236,11 @@ class Recording(Result):
         TypeError, ValueError, OSError
             If there can be no file of that name; a folder that is missing is made.
         """
-        names = ("label", "seconds", "exact", "notes", "versions", "missing_bytes", "unwatched")
-        fields = {name: getattr(self, name) for name in (*names, "buffers")}
+        names = (
+            *("label", "seconds", "exact", "notes", "versions", "missing_bytes", "unwatched"),
+            *("resident_bytes", "step_marks", "buffers"),
+        )
+        fields = {name: getattr(self, name) for name in names}
         recording_file.write(path, fields)
 
     @classmethod
@@ -226,16 +268,28 @@ class Recording(Result):
 
 @summary_html.register
 def _(result: Recording) -> str:
+    resident = result.resident_bytes
     head = html_table(
-        ("recording", "peak", "kept", "allocated in all", "buffers", "time"),
+        (
+            "recording",
+            "peak",
+            "held by the allocator for it",
+            "kept",
+            "allocated in all",
+            "buffers",
+            "time",
+            "process (resident set)",
+        ),
         [
             (
                 result.label or "",
                 format_bytes(result.peak_bytes),
+                format_bytes(result.held_bytes),
                 format_bytes(result.kept_bytes),
                 format_bytes(result.allocated_bytes),
                 result.buffers.total,
                 about_seconds(result.seconds),
+                "" if resident is None else f"≈ {format_bytes(resident)}",
             )
         ],
     )

@@ -6,6 +6,7 @@ descriptions.  Nothing is ever unpickled or evaluated, so a file from a stranger
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from lessons_lib.common.files import write_atomically
 from lessons_lib.common.source import Line
 from lessons_lib.recording.buffers import BufferStore, Floats, Folded, Ints, Purpose, Site
 from lessons_lib.recording.categories import Category, Phase
+from lessons_lib.recording.steps import Said, StepMark
 
 FORMAT: Final = "lessons_lib recording"
 VERSION: Final = 2
@@ -182,6 +184,16 @@ def _spans(value: Any) -> tuple[tuple[float, float], ...]:
     return tuple((float(begin), float(end)) for begin, end in value)
 
 
+def _marks(value: Any) -> tuple[StepMark, ...]:
+    good = isinstance(value, list) and all(
+        isinstance(mark, list) and len(mark) == 3 and type(mark[2]) is int for mark in value
+    )
+    _check(good, "step_marks is not a list of moments")
+    marks = tuple(StepMark(float(at), Said(said), number) for at, said, number in value)
+    _check(all(a.at <= b.at for a, b in itertools.pairwise(marks)), "steps run backwards")
+    return marks
+
+
 def _folded(value: Any, sites: int) -> Folded | None:
     if value is None:
         return None
@@ -224,6 +236,7 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
     missing = document.get("missing_bytes", 0)
     _check(type(missing) is int and missing >= 0, "missing_bytes is not a size")
     folded = _folded(document.get("folded"), len(sites))
+    resident = _optional(document.get("resident_bytes"), int, "resident_bytes is not a number")
     return {
         "label": _typed(document, "label", (str,)),
         "seconds": seconds,
@@ -231,6 +244,8 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         "notes": tuple(notes),
         "versions": versions,
         "missing_bytes": missing,
+        "resident_bytes": resident,
+        "step_marks": _marks(document.get("step_marks", [])),
         "unwatched": _spans(document.get("unwatched", [])),
         "buffers": BufferStore(sites=sites, times=times, folded=folded, **columns),
     }

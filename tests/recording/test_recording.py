@@ -451,11 +451,19 @@ def test_pictures_escape_too(nasty: Recording) -> None:
 
 
 def test_tables_say_what_they_leave_out() -> None:
-    recording = made(*[(0, 10 + k, k, -1) for k in range(40)])
+    sites = tuple(Site("Add", shape=(k,), line=Line("a.py", 1, "x + y")) for k in range(40))
+    recording = made(*[(k, 10 + k, k, -1) for k in range(40)], sites=sites)
     page = summary_html(recording)
     assert "… 32 more" in page
     assert "816 B" in page  # the smallest 32: 10 + 11 + … + 41
     assert page.count("<tr>") == 2 + 1 + 8 + 1
+
+
+def test_alike_buffers_share_a_row() -> None:
+    page = summary_html(made(*[(0, 100, k, -1) for k in range(30)]))
+    assert ">30</td>" in page
+    assert "2.93 KiB" in page
+    assert page.count("<tr>") == 2 + 1 + 1
 
 
 def test_short_representations(three: Recording) -> None:

@@ -1,0 +1,264 @@
+"""Steps and epochs of a recording: does it grow from step to step, and how high is each.
+
+Keras' ``fit`` says itself when a batch and an epoch begin and end, to its list of callbacks, which
+is listened to while a recording is open.  A loop of one's own says ``rec.step()`` at the end of
+each step.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from lessons_lib.common.patching import Patch
+from lessons_lib.common.results import Result, html_table, summary_html
+from lessons_lib.common.units import about_seconds, counted, format_bytes
+from lessons_lib.recording.buffers import Floats, Ints
+
+
+class Said(StrEnum):
+    """What was said at a moment."""
+
+    BEGIN = "begin"
+    END = "end"
+    EPOCH = "epoch"
+
+
+class StepMark(NamedTuple):
+    """A moment at which a step or an epoch began or ended.
+
+    Attributes
+    ----------
+    at : float
+        Seconds from the start of the block.
+    said : Said
+    number : int
+        Of the epoch, from 0.
+    """
+
+    at: float
+    said: Said
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepMemory:
+    """One step.
+
+    Attributes
+    ----------
+    epoch : int
+        From 0; 0 in a loop of one's own.
+    step : int
+        From 0, over all epochs.
+    start, seconds : float
+        When it began, from the start of the block, and how long it took.
+    peak_bytes : int
+        Highest growth of live bytes in it, over the start of the block.
+    kept_bytes : int
+        Growth from its begin to the begin of the next one.
+    """
+
+    epoch: int
+    step: int
+    start: float
+    seconds: float
+    peak_bytes: int
+    kept_bytes: int
+
+
+@dataclass(frozen=True, repr=False)
+class Steps(Result, Sequence[StepMemory]):
+    """The steps of a recording.
+
+    Attributes
+    ----------
+    rows : tuple of StepMemory
+        In order.
+    """
+
+    rows: tuple[StepMemory, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
+    @property
+    def epochs(self) -> tuple[tuple[StepMemory, ...], ...]:
+        """The steps of each epoch."""
+        numbers = sorted({row.epoch for row in self.rows})
+        return tuple(tuple(r for r in self.rows if r.epoch == number) for number in numbers)
+
+    @property
+    def steady(self) -> tuple[StepMemory, ...]:
+        """All steps but the first, which makes what the others find there."""
+        return self.rows[1:]
+
+    @property
+    def kept_per_step(self) -> int:
+        """What a steady step keeps: the middle one, in bytes; 0 where there is none."""
+        return int(np.median([row.kept_bytes for row in self.steady])) if self.steady else 0
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return "<Steps: none were said>"
+        first = self.rows[0]
+        rest = ""
+        if self.steady:
+            peak = format_bytes(max(row.peak_bytes for row in self.steady))
+            rest = f", then peak {peak}, kept {format_bytes(self.kept_per_step)} a step"
+        epochs = f" in {counted(len(self.epochs), 'epoch')}" if len(self.epochs) > 1 else ""
+        return (
+            f"<Steps: {counted(len(self), 'step')}{epochs}, the first: "
+            f"peak {format_bytes(first.peak_bytes)}, kept {format_bytes(first.kept_bytes)}{rest}>"
+        )
+
+
+@summary_html.register
+def _(result: Steps) -> str:
+    groups: list[tuple[str, Sequence[StepMemory]]] = []
+    if result.rows:
+        groups.append(("first step", result.rows[:1]))
+    for number, steps in enumerate(result.epochs):
+        rest = [step for step in steps if step.step]
+        if rest:
+            groups.append((f"epoch {number + 1}" if len(result.epochs) > 1 else "the others", rest))
+    rows = [
+        (
+            name,
+            len(steps),
+            format_bytes(max(step.peak_bytes for step in steps)),
+            format_bytes(sum(step.kept_bytes for step in steps)),
+            format_bytes(int(np.median([step.kept_bytes for step in steps]))),
+            about_seconds(sum(step.seconds for step in steps)),
+        )
+        for name, steps in groups
+    ]
+    headers = ("steps", "number", "highest peak", "kept", "kept a step", "time")
+    return html_table(headers, rows)
+
+
+def steps_of(marks: Sequence[StepMark], times: Floats, live: Ints) -> Steps:
+    """Divide a timeline into steps.
+
+    Parameters
+    ----------
+    marks : sequence of StepMark
+    times, live : array, shape (points,)
+        Live bytes from each time on; see `Recording.timeline`.
+    """
+    spans = _spans(marks)
+    rows: list[StepMemory] = []
+    for number, (epoch, begin, end, last) in enumerate(spans):
+        first, stop, after = (
+            int(np.searchsorted(times, moment, "right")) for moment in (begin, end, last)
+        )
+        inside = live[max(first - 1, 0) : max(stop, 1)]
+        before, kept = live[max(first - 1, 0)], live[max(after - 1, 0)]
+        peak = int(inside.max(initial=int(before)))
+        rows.append(StepMemory(epoch, number, begin, end - begin, peak, int(kept - before)))
+    return Steps(tuple(rows))
+
+
+def _spans(marks: Sequence[StepMark]) -> list[tuple[int, float, float, float]]:
+    """Give epoch, begin, end, and the begin of the next step, for each step."""
+    found: list[tuple[int, float, float]] = []
+    epoch, begin = 0, 0.0
+    for mark in marks:
+        if mark.said is Said.EPOCH:
+            epoch = mark.number
+        elif mark.said is Said.BEGIN:
+            begin = mark.at
+        else:
+            found.append((epoch, begin, mark.at))
+            begin = mark.at
+    following = [start for _, start, _ in found[1:]] + [end for _, _, end in found[-1:]]
+    return [(*span, after) for span, after in zip(found, following, strict=True)]
+
+
+@dataclass(eq=False)
+class StepLog:
+    """What is said while a recording is open; in seconds of ``time.perf_counter``."""
+
+    marks: list[tuple[float, Said, int]] = field(default_factory=list)
+
+    def say(self, said: Said, number: int = 0) -> None:
+        """Note a moment."""
+        self.marks.append((time.perf_counter(), said, number))
+
+    def marks_from(self, start: float) -> tuple[StepMark, ...]:
+        """Give the marks in seconds from a moment on."""
+        return tuple(StepMark(max(at - start, 0.0), said, n) for at, said, n in self.marks)
+
+
+_CALLBACKS: Final = ("keras.src.callbacks.callback_list", "CallbackList")
+_METHODS: Final = {
+    "on_epoch_begin": Said.EPOCH,
+    "on_train_batch_begin": Said.BEGIN,
+    "on_train_batch_end": Said.END,
+}
+
+
+class _Listening:
+    """Listens to Keras for all open recordings."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._logs: list[StepLog] = []
+        self._patches: list[Patch] = []
+
+    def add(self, log: StepLog) -> None:
+        with self._lock:
+            self._logs.append(log)
+        self.look_for_keras()
+
+    def remove(self, log: StepLog) -> None:
+        with self._lock:
+            self._logs = [other for other in self._logs if other is not log]
+            if not self._logs:
+                for patch in self._patches:
+                    patch.remove()
+                self._patches = []
+
+    def look_for_keras(self) -> None:
+        """Begin to listen, when Keras is there by now."""
+        if self._patches or not self._logs:
+            return
+        holder = getattr(sys.modules.get(_CALLBACKS[0]), _CALLBACKS[1], None)
+        if holder is None:
+            return
+        with self._lock:
+            if self._logs and not self._patches:
+                self._patches = [
+                    Patch(holder, name, functools.partial(self._noting, said=said))
+                    for name, said in _METHODS.items()
+                ]
+                for patch in self._patches:
+                    patch.install()
+
+    def _noting(self, original: Callable[..., Any], said: Said) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def wrapper(callbacks: Any, number: int, *rest: Any, **more: Any) -> Any:
+            result = original(callbacks, number, *rest, **more)
+            # What other callbacks do belongs to the step that ends, and to none before one begins.
+            self._say(said, number if said is Said.EPOCH else 0)
+            return result
+
+        return wrapper
+
+    def _say(self, said: Said, number: int) -> None:
+        for log in self._logs:
+            log.say(said, number if isinstance(number, int) else 0)
+
+
+listening: Final = _Listening()

@@ -1,0 +1,91 @@
+"""Steps and epochs: expected bytes come from shapes, numbers of steps from the data."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lessons_lib as ll
+from lessons_lib.recording.recording import Recording
+from lessons_lib.recording.steps import Said, StepMark, steps_of
+
+tf = ll.runtime.tf
+
+MIB = 2**20
+
+
+def test_a_loop_says_its_steps():
+    kept: list[Any] = []
+    length, long, longest = (tf.constant([n * MIB // 4]) for n in (1, 4, 8))
+    one = tf.constant(1.0)
+    tf.fill(length, one)
+    with ll.record() as rec:
+        for number in range(5):
+            kept.append(tf.fill(length, one))
+            if number == 0:
+                tf.fill(long, one)
+            rec.step()
+        tf.fill(longest, one)  # after the last step
+    steps = rec.steps
+    assert [step.step for step in steps] == list(range(5))
+    assert [step.kept_bytes for step in steps] == [MIB] * 5
+    assert [step.peak_bytes for step in steps] == [5 * MIB, *(n * MIB for n in range(2, 6))]
+    assert steps.kept_per_step == MIB
+    assert len(steps.steady) == 4
+    assert "kept 1 MiB a step" in repr(steps)
+    with pytest.raises(RuntimeError, match=r"rec\.step\(\) within its block"):
+        rec.step()
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_fit_is_recognised(eagerly, tmp_path):
+    model = tf.keras.Sequential([tf.keras.Input((64,)), tf.keras.layers.Dense(8)])
+    model.compile("sgd", "mse", run_eagerly=eagerly)
+    x, y = np.ones((96, 64), np.float32), np.ones((96, 8), np.float32)
+    model.fit(x, y, batch_size=32, epochs=1, verbose=0)
+    methods = dict(vars(sys.modules["keras.src.callbacks.callback_list"].CallbackList))
+    with ll.record() as rec:
+        model.fit(x, y, batch_size=32, epochs=2, verbose=0)
+    assert dict(vars(sys.modules["keras.src.callbacks.callback_list"].CallbackList)) == methods
+    assert [len(epoch) for epoch in rec.steps.epochs] == [3, 3]
+    assert all(a.start < b.start for a, b in zip(rec.steps, rec.steps[1:], strict=False))
+    # Each step makes the outputs of a batch at least.
+    assert min(step.peak_bytes for step in rec.steps) >= 32 * 8 * 4
+    rec.save(tmp_path / "rec.json")
+    again = Recording.load(tmp_path / "rec.json")
+    assert again.steps == rec.steps
+    assert again.resident_bytes == rec.resident_bytes
+
+
+def test_without_steps_nothing_is_said():
+    with ll.record() as rec:
+        tf.ones((4,))
+    assert len(rec.steps) == 0
+    assert "none were said" in repr(rec.steps)
+
+
+def test_what_lies_between_steps_is_kept_by_the_one_before():
+    marks = [StepMark(*mark) for mark in ((0.1, Said.EPOCH, 0), (0.2, Said.BEGIN), (0.4, Said.END))]
+    marks += [StepMark(0.5, Said.EPOCH, 1), StepMark(0.6, Said.BEGIN), StepMark(0.8, Said.END)]
+    times = np.array([0.0, 0.1, 0.3, 0.35, 0.5, 0.7, 0.9])
+    live = np.array([0, 7, 100, 20, 50, 90, 60])
+    first, second = steps_of(marks, times, live)
+    assert (first.epoch, first.peak_bytes, first.kept_bytes) == (0, 100, 43)
+    assert (second.epoch, second.peak_bytes, second.kept_bytes) == (1, 90, 40)
+
+
+def test_three_figures_are_at_the_top():
+    with ll.record() as rec:
+        x = tf.random.normal((1000,))
+        del x
+    assert rec.peak_bytes >= 4000
+    # The allocator sets aside whole pieces of 256 bytes, or a larger one that it has.
+    assert rec.held_bytes >= 4096
+    assert rec.held_bytes % 256 == 0
+    assert "held by the allocator" in rec._repr_html_()
+    if sys.platform == "linux":
+        assert rec.resident_bytes is not None
+        assert rec.resident_bytes > rec.held_bytes
