@@ -58,6 +58,8 @@ class Call(NamedTuple):
     context: Context = Context()
 
 
+#: Of a constant: the operation that it runs, and its inputs.
+_NONE: Final[tuple[str, tuple[()]]] = ("", ())
 #: A call's instruction, kind, forward line, scope (by address), and the rest of its context.
 _Key = tuple[int, str, Place | None, int, bool, bool, int]
 
@@ -88,6 +90,17 @@ class CallLog:
     sessions: list[GraphFacts] = field(default_factory=list)
     roles: dict[str, Roles | None] = field(default_factory=dict)
     notes: EagerNotes = field(default_factory=EagerNotes)
+
+    def following(self) -> CallLog:
+        """Give the log of the next session, which knows the functions that can still be called."""
+        graphs = dict(self.graphs)  # another thread may call a new one just now
+        gone = {name for name, facts in graphs.items() if facts and facts.graph() is None}
+        return CallLog(
+            graphs={name: facts for name, facts in graphs.items() if name not in gone},
+            definitions={n: place for n, place in dict(self.definitions).items() if n not in gone},
+            sessions=[facts for facts in self.sessions if facts.graph() is not None],
+            roles={name: roles for name, roles in dict(self.roles).items() if name not in gone},
+        )
 
 
 class _Calls:
@@ -167,12 +180,7 @@ class Watcher:
         """Give the log of the session that has ended, and begin the next one."""
         taken = self.log
         taken.notes = self.noter.take()
-        self.log = CallLog(
-            graphs=taken.graphs,
-            definitions=taken.definitions,
-            sessions=taken.sessions,
-            roles=taken.roles,
-        )
+        self.log = taken.following()
         self._current = {}
         self._calls.clear()
         return taken
@@ -192,7 +200,7 @@ class Watcher:
         ident = threading.get_ident
         origins = self._origins
         by_code = self._calls.by_code
-        written: dict[str, bool] = {}
+        reads = {""}  # operations that write no variable
         now, running = self._gradients.now, self.noter.running
         no_tape = pywrap_tfe.TFE_Py_TapeSetIsEmpty
         fast, executes = name == FAST, name in _EXECUTE
@@ -200,7 +208,7 @@ class Watcher:
 
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if not self._watching:  # somebody has wrapped this wrapper
+            if not self._watching:
                 return original(*args, **kwargs)
             mark = call = None
             frame: FrameType | None = frame_here(1)
@@ -235,17 +243,15 @@ class Watcher:
                 if calls is None:
                     calls = self._new_thread(me)
                 op, inputs = (
-                    (args[1], args[3:]) if fast else (args[2], args[3]) if executes else ("", ())
+                    (args[1], args[3:]) if fast else _operation(args) if executes else _NONE
                 )
-                if isinstance(op, bytes):
-                    op = op.decode()
-                writes = written.get(op)
-                if writes is None:
-                    writes = written[op] = WRITES.fullmatch(op) is not None
-                if writes:
-                    self.noter.written((self._numbers[me], len(calls)), op, inputs)
+                if op not in reads:
+                    if WRITES.fullmatch(op):
+                        self.noter.written((self._numbers[me], len(calls)), op, inputs)
+                    else:
+                        reads.add(op)
                 if executes:
-                    self._note_function(args, frame_here(1))
+                    self._note_function(op, frame_here(1))
                 mark = marker(mark_name)
                 calls.append(call)
             except Exception:  # a fault of ours costs a line, not the run
@@ -291,9 +297,7 @@ class Watcher:
         except Exception:
             return
 
-    def _note_function(self, args: tuple[Any, ...], frame: FrameType | None) -> None:
-        name = args[2]
-        name = name.decode() if isinstance(name, bytes) else str(name)
+    def _note_function(self, name: str, frame: FrameType | None) -> None:
         if not name.startswith("__") or name in self.log.graphs:
             return
         facts = definition = None
@@ -301,7 +305,7 @@ class Watcher:
             if facts is not None and definition is not None:
                 break
             owner = local_of(frame, "self")
-            if facts is None and getattr(owner, "name", None) in (args[2], name.encode()):
+            if facts is None and getattr(owner, "name", None) in (name, name.encode()):
                 graph = internals.traced_graph(owner)
                 facts = None if graph is None else facts_of(graph)
             if definition is None:
@@ -312,6 +316,12 @@ class Watcher:
         self.log.roles[name] = None if graph is None else roles_of(graph, name)
         if definition is not None:
             self.log.definitions[name] = definition
+
+
+def _operation(args: tuple[Any, ...]) -> tuple[str, Any]:
+    """Give name and inputs of what ``TFE_Py_Execute`` is to run."""
+    name = args[2]
+    return (name.decode() if isinstance(name, bytes) else str(name)), args[3]
 
 
 def _definition(function: Any) -> Place | None:
