@@ -6,11 +6,10 @@ import contextlib
 import ctypes
 import sys
 import tracemalloc
-from collections.abc import Iterable
 from typing import Any, Final
 
 from lessons_lib.common.internals import traceback_at
-from lessons_lib.common.source import Line, is_user_file, line_of
+from lessons_lib.common.source import Line, user_place, user_place_in_trace
 from lessons_lib.instruments.holders.object_types import Kind
 
 #: Python 3.11 looks up instances at a wrong address: the header before them is two words larger.
@@ -32,14 +31,8 @@ def made_at(thing: object) -> Line | None:
         frames = traceback_at(id(thing) - _HEADER_311)
     else:
         return None
-    return _first_of_user(frames)
-
-
-def _first_of_user(frames: Iterable[tuple[str, int]]) -> Line | None:
-    for filename, number in frames:
-        if is_user_file(filename):
-            return line_of(filename, number)
-    return None
+    place = user_place(frames)
+    return None if place is None else place.line()
 
 
 def traced_at(thing: Any, kind: Kind) -> Line | None:
@@ -55,6 +48,6 @@ def traced_at(thing: Any, kind: Kind) -> Line | None:
         return None
     with contextlib.suppress(Exception):  # a graph without operations, or of another thread
         graph = thing if kind is Kind.GRAPH else thing.graph
-        stack = graph.get_operations()[0].traceback
-        return _first_of_user((frame.filename, frame.lineno) for frame in reversed(stack))
+        place = user_place_in_trace(graph.get_operations()[0].traceback)
+        return None if place is None else place.line()
     return None

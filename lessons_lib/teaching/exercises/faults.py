@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from lessons_lib.common.internals import traced_error
 from lessons_lib.common.runtime import tf
-from lessons_lib.common.source import Line, is_user_file, line_of
+from lessons_lib.common.source import Line, is_user_file, line_of, user_place_in_trace
 from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.teaching.exercises.exercise import function_of
 from lessons_lib.teaching.exercises.result import Status
@@ -82,8 +82,8 @@ def _crash(error: BaseException) -> Verdict:
 
 
 def _line_of(error: BaseException) -> Line | None:
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if is_user_file(f.filename)]
-    return line_of(frames[-1].filename, frames[-1].lineno or 0) if frames else None
+    place = user_place_in_trace(traceback.extract_tb(error.__traceback__))
+    return None if place is None else place.line()
 
 
 def _operation_error(error: Any) -> tuple[str, Line | None]:
