@@ -102,8 +102,6 @@ class Lesson:
         if unit is not None and (isinstance(unit, bool) or not isinstance(unit, int) or unit < 1):
             raise ValueError(f"a unit is a whole number of bytes, not {unit!r}: give its size")
         self.name = name
-        # Here, since the first use of a device would write log lines into the lesson.
-        self._check = preflight()
         self.unit = None if unit is None else Unit(unit_name, unit)
         use_unit(self.unit)
         self._known = claims_of(name)
