@@ -16,15 +16,26 @@ if TYPE_CHECKING:
     from lessons_lib.plots.figures import draw_bars as bars
     from lessons_lib.teaching import clinic, progress
     from lessons_lib.teaching.exercises.warnings import without_warnings
+    from lessons_lib.teaching.child_process import plain_process
     from lessons_lib.teaching.quiz_widget import quiz
 
-__all__ = ["bars", "clinic", "explore", "predict", "progress", "quiz", "without_warnings"]
+__all__ = [
+    "bars",
+    "clinic",
+    "explore",
+    "plain_process",
+    "predict",
+    "progress",
+    "quiz",
+    "without_warnings",
+]
 
 #: Where each name lies; modules are given as such.
 _NAMES: Final = {
     "bars": ("lessons_lib.plots.figures", "draw_bars"),
     "clinic": ("lessons_lib.teaching.clinic", ""),
     "explore": ("lessons_lib.notebook.explore", "explore"),
+    "plain_process": ("lessons_lib.teaching.child_process", "plain_process"),
     "predict": ("lessons_lib.notebook.predict", "predict"),
     "progress": ("lessons_lib.teaching.progress", ""),
     "quiz": ("lessons_lib.teaching.quiz_widget", "quiz"),
