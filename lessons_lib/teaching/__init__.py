@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from lessons_lib.notebook.predict import predict
     from lessons_lib.plots.figures import draw_bars as bars
     from lessons_lib.teaching import clinic, progress
-    from lessons_lib.teaching.exercises.warnings import without_warnings
     from lessons_lib.teaching.child_process import plain_process
+    from lessons_lib.teaching.exercises.warnings import without_warnings
     from lessons_lib.teaching.quiz_widget import quiz
 
 __all__ = [

@@ -22,5 +22,5 @@ def test_numbers_come_back_and_the_allocator_is_not_asked_for() -> None:
 @pytest.mark.child
 @pytest.mark.parametrize("program", ["raise SystemExit('a reason')", "print('a reason')"])
 def test_what_is_no_number_is_told(program: str) -> None:
-    with pytest.raises(RuntimeError, match="should print numbers, and said: .*a reason"):
+    with pytest.raises(RuntimeError, match=r"should print numbers, and said: .*a reason"):
         plain_process(program)
