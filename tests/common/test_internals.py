@@ -177,6 +177,8 @@ def _set_up() -> None:
     internals.set_runtime_up()
     assert type(tf.constant(1.0)) is internals.EagerTensor
     assert internals.runtime_is_set_up()
+    info = internals.pywrap_tfe.TFE_GetMemoryInfo(internals.context_handle(), "CPU:0")
+    assert set(info) >= {"current", "peak"}
 
 
 def _caches() -> None:
@@ -312,6 +314,7 @@ _USES: dict[str, Callable[[], None]] = {
     "Weakref._ref": _weak_key,
     "StructuredFunctionWrapper._func": _mapped_function,
     "IteratorSpec._element_spec": _elements,
+    "Context._handle": _set_up,
     "Context._initialized": _set_up,
     "Context.ensure_initialized": _set_up,
     "Context.clear_kernel_cache": _caches,
