@@ -156,7 +156,7 @@ _q3 = Exercise(
         ([random.Random(seed + i).uniform(-5, 5) for i in range(size["count"])],)
     ),
     shown={"count": 30},
-    graded=({"count": 40}, {"count": 70}),
+    graded=({"count": 40}, {"count": 56}),
     limits=(Limit(Quantity.OPS, lambda size: size["count"] // 2, why="one for every two values"),),
     requires=(in_session,),
     hints=(

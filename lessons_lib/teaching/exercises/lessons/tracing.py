@@ -219,7 +219,7 @@ _q4 = Exercise(
     inputs=lambda size, seed: Inputs((normal(seed, size["rows"], size["width"]), size["n"])),
     requires=(loop_in_graph,),
     shown={"rows": 256, "width": 512, "n": 100},
-    graded=({"rows": 512, "width": 512, "n": 160}, {"rows": 400, "width": 512, "n": 240}),
+    graded=({"rows": 512, "width": 512, "n": 96}, {"rows": 400, "width": 512, "n": 144}),
     limits=(
         Limit(Quantity.OPS, lambda size: size["n"] // 3, why="one for every three steps"),
         Limit(
