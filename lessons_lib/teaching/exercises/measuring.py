@@ -115,6 +115,7 @@ class Meter:
         self._levels: list[tuple[float, int]] = [(0.0, 0)]
         self._ops = self._foreign = self._heap_peak = self._tf_base = 0
         self._tracing = False
+        self._marks: list[tuple[float, int]] = []
         self._recording: Recording | None = None
 
     def __enter__(self) -> Self:
@@ -155,6 +156,10 @@ class Meter:
     def used(self) -> int:
         """Give the bytes that the block holds now, those of TensorFlow rounded as it does."""
         return (allocator_bytes() or 0) - self._tf_base + self._level()
+
+    def mark(self) -> None:
+        """Remember this moment; `held` tells afterwards what was held then."""
+        self._marks.append((time.perf_counter(), self._level()))
 
     @contextmanager
     def outside(self) -> Iterator[None]:
@@ -229,6 +234,14 @@ class Meter:
         return traced
 
     # --- afterwards -----------------------------------------------------------------------------
+
+    def held(self) -> list[int]:
+        """Give the bytes that were held at each mark, exact for TensorFlow."""
+        assert self._recording is not None
+        times, live = self._recording.timeline()
+        moments = np.array([at for at, _ in self._marks]) - self._recording.started_at
+        before = np.searchsorted(times, moments, side="right") - 1
+        return [int(live[i]) + level for i, (_, level) in zip(before, self._marks, strict=True)]
 
     def usage(self) -> Usage:
         """Give what the block took."""

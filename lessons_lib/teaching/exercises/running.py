@@ -89,7 +89,7 @@ def run_once(
     holder = None
     if exercise.way is Way.STEP:
         holder = find_holder(value, len(inputs.calls) // 2)
-    return Run(usage, growth_per_call(calling.held[_FIRST_CALLS:]), holder)
+    return Run(usage, growth_per_call(meter.held()[_FIRST_CALLS:]), holder)
 
 
 class _Calling:
@@ -100,8 +100,6 @@ class _Calling:
     ) -> None:
         self._exercise, self._answer = exercise, answer
         self._inputs, self._expected = inputs, expected
-        #: Bytes held after each call of a step.
-        self.held: list[int] = []
 
     def run(self, meter: Meter) -> Any:
         """Run the answer; gives its value, or the step that it made."""
@@ -118,7 +116,7 @@ class _Calling:
             with meter.outside():
                 self._compare(value, number)
             del value
-            self.held.append(meter.used())
+            meter.mark()
         return step
 
     def judge(self, value: Any) -> None:
