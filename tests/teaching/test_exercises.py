@@ -20,6 +20,7 @@ from lessons_lib.teaching.catalogue import COUNTS
 from lessons_lib.teaching.exercises import LESSONS, compare, exercises, grading
 from lessons_lib.teaching.exercises.compare import difference
 from lessons_lib.teaching.exercises.exercise import Inputs, Way, source_of
+from lessons_lib.teaching.exercises.limits import Quantity
 from lessons_lib.teaching.exercises.question import Question
 from lessons_lib.teaching.exercises.result import Status
 from lessons_lib.teaching.exercises.running import expected_values
@@ -82,6 +83,16 @@ def test_wrong_answers_fail_for_the_right_reason(question: Question, wrong: Wron
     result = grading.grade(question.exercise, wrong.answer, seed=7)
     assert result.status is wrong.status, str(result)
     assert wrong.says in result.message, str(result)
+    figure = result.figure
+    if result.status is Status.WRONG_VALUE:
+        assert wrong.says or "expected" in result.message
+    elif result.status is Status.OVER_BUDGET and figure is not None:
+        assert figure.sentence() in result.message
+        if figure.quantity.in_bytes and figure.quantity is not Quantity.GRAPH:
+            # The learner's own line is named.
+            assert result.blame is not None, str(result)
+            assert result.blame.described in result.message
+            assert "wrong_answers" in result.blame.file
 
 
 @pytest.mark.slow
