@@ -1,8 +1,8 @@
-"""What the operating system and the C library say about this process.
+"""What the operating system, the C library and TensorFlow's allocator say about this process.
 
-All figures are bytes, and None where the system does not offer them (resident set: Linux;
-the C heap and trimming: glibc).  None of them can tell whose memory it is; `growth` uses them as
-a last resort and as evidence, never to accuse a tensor.
+All figures are bytes, and None where they are not offered (the C heap and trimming: glibc; the
+allocator: depends on how TensorFlow was started).  The system's figures cannot tell whose memory
+it is.  Nobody else in the package asks for them.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ def _c_library() -> Any:
 def resident_bytes() -> int | None:
     """Read the resident set size."""
     try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
+        return int(psutil.Process().memory_info().rss)
+    except (psutil.Error, OSError):  # a sandbox that hides processes
         return None
 
 
