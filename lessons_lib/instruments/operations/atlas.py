@@ -9,12 +9,10 @@ with its neighbours.
 from __future__ import annotations
 
 import gc
-import sys
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from lessons_lib.common.progress_bar import progress_bar
 from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.runtime import require_home_process
 from lessons_lib.common.units import format_bytes
@@ -209,7 +207,8 @@ def op_atlas(
     rows: list[AtlasRow] = []
     notes: list[str] = []
     try:
-        for entry in _with_progress(chosen) if progress else chosen:
+        bar = progress_bar("measuring operations", chosen) if progress else None
+        for entry in chosen if bar is None else bar:
             function, given = entry.prepare(inputs)
             try:
                 memory = study(function, tuple(given), xla=xla, label=entry.name)
@@ -236,18 +235,3 @@ def _chosen(entries: list[Entry], groups: str | Sequence[str]) -> list[Entry]:
         if group not in known:
             raise ValueError(f"there is no group {group!r}: choose from {_listed(known)}")
     return [entry for entry in entries if not wanted or entry.group in wanted]
-
-
-def _with_progress(entries: list[Entry]) -> Iterable[Entry]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a notebook without ipywidgets gets the plain bar
-            from tqdm.auto import tqdm
-    except ImportError:
-        return entries
-    # Where nobody looks (a log file), None switches the plain bar off; a notebook is no terminal.
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    off: Any = False if hasattr(shell, "kernel") else None
-    bar: Iterable[Entry] = tqdm(entries, desc="measuring operations", disable=off, ncols=80)
-    return bar
