@@ -1,4 +1,4 @@
-"""Quick garbage collections: for code that collects again and again in a process with many objects.
+"""Quick garbage collections, and telling new objects from old ones.
 
 A collection looks at every object that Python's collector tracks, and TensorFlow and Keras alone
 make most of a million.  Set aside once, they are not looked at again.
@@ -14,6 +14,11 @@ from typing import Final
 # Python 3.12 freezes some hundreds of objects of its own at its start.  A program that calls
 # gc.freeze with TensorFlow loaded freezes some hundreds of thousands.
 _OF_THE_INTERPRETER: Final = 5_000
+
+
+def collects_by_itself() -> bool:
+    """Tell whether Python collects garbage by itself: neither disabled nor set to never."""
+    return gc.isenabled() and gc.get_threshold()[0] > 0
 
 
 def program_has_frozen() -> bool:
@@ -72,3 +77,40 @@ def is_set_aside(thing: object) -> bool:
         gc.is_tracked(part) and id(part) not in looked_at and not isinstance(part, type)
         for part in parts
     )
+
+
+class HeapBaseline:
+    """Tells objects that are made from now on from those that exist now.
+
+    All present objects go into the collector's permanent generation, so that looking at the new
+    ones, and collecting garbage among them, takes no time.  Where the program has frozen objects of
+    its own, nothing is frozen and new objects are told by their addresses.  Only what Python's
+    collector tracks is seen: containers and instances, not NumPy arrays, strings or numbers.
+    """
+
+    def __init__(self) -> None:
+        self._old: set[int] | None = None
+        self._set = False
+
+    def move(self) -> None:
+        """Make everything that is alive now old."""
+        if self._old is None and (self._set or not program_has_frozen()):
+            gc.freeze()
+        else:  # the program uses gc.freeze itself: its frozen objects must stay frozen
+            self._old = set()
+            self._old = {id(thing) for thing in gc.get_objects()}
+        self._set = True
+
+    def new_objects(self) -> list[object]:
+        """List the new objects that are alive; the list holds them, so drop it soon."""
+        if self._old is None:
+            return gc.get_objects()
+        old = self._old
+        return [thing for thing in gc.get_objects() if id(thing) not in old]
+
+    def lift(self) -> None:
+        """Put everything back; may be called twice."""
+        if self._set and self._old is None:
+            gc.unfreeze()
+        self._set = False
+        self._old = None

@@ -19,12 +19,14 @@ from lessons_lib.common.arguments import check_count
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import format_bytes
+from lessons_lib.instruments.holders.budget import SearchBudget
 from lessons_lib.instruments.holders.creation_lines import made_at
 from lessons_lib.instruments.holders.object_types import (
     Kind,
     Kinds,
     address_of,
     tensor_bytes,
+    tensor_shape,
     union_bytes,
     variable_bytes,
     variable_tensor,
@@ -35,7 +37,6 @@ from lessons_lib.recording.recording import Recording
 
 _NAMED: Final = 400
 _ROWS: Final = 16
-_SECONDS: Final = 10.0
 _WANTED: Final = frozenset({Kind.TENSOR, Kind.VARIABLE})
 
 
@@ -233,13 +234,15 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     extents = [_extent(thing, kinds.of(thing)) for thing in things]
     order = sorted(range(len(things)), key=lambda i: (-extents[i][1], extents[i][0]))
     largest = [things[i] for i in order[:names]]
-    chains = who_holds(largest, kinds, ignore=[things], seconds=_SECONDS)
+    budget = SearchBudget()
+    chains = who_holds(largest, kinds, budget, ignore=[things])
+    budget.close()
     lines = {} if recording is None else _kept_lines(recording)
-    rows, covered = [], _Covered()
+    rows, shared = [], _shared(extents)
     for i in order:
         thing = things[i]
         is_tensor = kinds.of(thing) is Kind.TENSOR
-        shape, dtype = _shape(thing), thing.dtype.name
+        shape, dtype = _shape(thing, is_tensor), thing.dtype.name
         rows.append(
             LiveTensor(
                 what="tf.Tensor" if is_tensor else type_name(thing),
@@ -247,7 +250,7 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
                 shape=shape,
                 dtype=dtype,
                 nbytes=extents[i][1],
-                shared=covered.add(*extents[i]),
+                shared=shared[i],
                 line=_line(thing) or lines.get((shape, dtype)),
                 chain=chains.get(id(thing), ()),
             )
@@ -255,19 +258,18 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     return LiveTensors(tuple(rows), union_bytes(extents))
 
 
-class _Covered:
-    """Which addresses were seen; finds out whether another lies inside them."""
-
-    def __init__(self) -> None:
-        self._seen: list[tuple[int, int]] = []
-
-    def add(self, address: int, nbytes: int) -> bool:
-        if address < 0 or not nbytes:
-            return False
-        inside = any(a <= address and address + nbytes <= a + n for a, n in self._seen)
-        if not inside:
-            self._seen.append((address, nbytes))
-        return inside
+def _shared(extents: list[tuple[int, int]]) -> list[bool]:
+    """Tell of each (address, bytes) whether it lies within another, larger one or an equal one."""
+    found = [False] * len(extents)
+    end = -1
+    # From left to right, the longer first: what ends before an earlier one's end lies within it.
+    for i in sorted(range(len(extents)), key=lambda i: (extents[i][0], -extents[i][1], i)):
+        address, nbytes = extents[i]
+        if address < 0 or not nbytes:  # an unknown place
+            continue
+        found[i] = address + nbytes <= end
+        end = max(end, address + nbytes)
+    return found
 
 
 def _extent(thing: Any, kind: Kind) -> tuple[int, int]:
@@ -283,7 +285,9 @@ def _extent(thing: Any, kind: Kind) -> tuple[int, int]:
     return (-id(thing) if address is None else address), tensor_bytes(thing)
 
 
-def _shape(thing: Any) -> tuple[int, ...] | None:
+def _shape(thing: Any, is_tensor: bool) -> tuple[int, ...] | None:
+    if is_tensor:
+        return tensor_shape(thing)
     return tuple(thing.shape.as_list()) if thing.shape.is_fully_defined() else None
 
 

@@ -18,8 +18,6 @@ from lessons_lib.plots.axes import byte_axis
 from lessons_lib.plots.colours import (
     C_HEAP,
     FAINT_INK,
-    NUMPY_HEAP,
-    PYTHON_HEAP,
     RESIDENT,
     TENSORS,
 )
@@ -39,20 +37,19 @@ _COUNTS: Final = (
 #: Which meters are drawn, for people, with colour and line style.
 _METERS: Final[dict[str, tuple[str, str, Any]]] = {
     "tensor_bytes": ("tensor bytes", TENSORS, "-"),
-    "numpy_bytes": ("NumPy arrays", NUMPY_HEAP, (0, (4, 1))),
-    "python_heap": ("Python heap", PYTHON_HEAP, (0, (6, 2))),
     "c_heap": ("C heap", C_HEAP, (0, (1, 1))),
     "rss": ("resident set", RESIDENT, (0, (2, 2))),
 }
 #: Which meter shows a cause best; the others are drawn fainter.
 _SHOWS: Final = {
-    Cause.RETRACING: ("c_heap", "python_heap", "tensor_bytes"),
-    Cause.GRAPH_GROWTH: ("c_heap", "python_heap", "tensor_bytes"),
+    Cause.RETRACING: ("c_heap", "tensor_bytes"),
+    Cause.GRAPH_GROWTH: ("c_heap", "tensor_bytes"),
     Cause.VARIABLES: ("tensor_bytes",),
     Cause.RETAINED_TENSORS: ("tensor_bytes",),
-    Cause.PYTHON_OBJECTS: ("numpy_bytes", "python_heap"),
+    Cause.PYTHON_OBJECTS: ("c_heap", "rss"),
     Cause.DATASET_BUFFERS: ("tensor_bytes",),
     Cause.RUNTIME_CACHE: ("c_heap",),
+    Cause.NATIVE_MEMORY: ("c_heap",),
     Cause.ALLOCATOR: ("rss",),
     Cause.NONE: ("tensor_bytes",),
 }

@@ -23,6 +23,7 @@ class Cause(StrEnum):
     PYTHON_OBJECTS = "Python objects"
     DATASET_BUFFERS = "dataset buffers"
     RUNTIME_CACHE = "runtime cache"
+    NATIVE_MEMORY = "native memory"
     ALLOCATOR = "allocator"
     NONE = "none"
 
@@ -48,6 +49,10 @@ ADVICE: Final = {
         "distinct Python number, and an operation with every distinct attribute, such as a name or "
         "a shape."
     ),
+    Cause.NATIVE_MEMORY: (
+        "Find the call that takes it by leaving out parts of the step: load models and make "
+        "tables, sessions and interpreters once, and close what has a method for that."
+    ),
     Cause.ALLOCATOR: (
         "Nothing is alive: keep the largest step small (smaller batches, fewer tensors at once), "
         "or run the work in a process of its own."
@@ -68,7 +73,7 @@ def about(nbytes: float) -> str:
 
 
 @dataclass(frozen=True)
-class Held:
+class Retained:
     """Things of one sort that stay: what they are, where they were made, and who holds them.
 
     Attributes
@@ -120,15 +125,24 @@ class Finding:
     exact : bool
     text : str
         What was seen, in a sentence.
-    held : tuple of Held
+    held : tuple of Retained
         What stays and who holds it, most bytes first; empty for causes outside Python.
+    process_bytes_per_call : int or None
+        What the process pays for it, Python's objects and native bookkeeping included: an estimate,
+        given where it is much more than `bytes_per_call`.
     """
 
     cause: Cause
     bytes_per_call: int
     exact: bool
     text: str
-    held: tuple[Held, ...] = ()
+    held: tuple[Retained, ...] = ()
+    process_bytes_per_call: int | None = None
+
+    @property
+    def paid(self) -> int:
+        """Bytes that each call costs the process."""
+        return max(self.bytes_per_call, self.process_bytes_per_call or 0)
 
     @property
     def advice(self) -> str:
@@ -139,7 +153,9 @@ class Finding:
     def size(self) -> str:
         """The bytes per call for people; estimates are marked."""
         size = format_bytes(self.bytes_per_call) if self.exact else about(self.bytes_per_call)
-        return f"{size} per call"
+        if self.process_bytes_per_call is None:
+            return f"{size} per call"
+        return f"{size} per call, which cost the process {about(self.process_bytes_per_call)}"
 
     def __repr__(self) -> str:
         where = f": {self.held[0].holder}" if self.held else ""

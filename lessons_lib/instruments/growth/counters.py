@@ -37,10 +37,12 @@ class Evidence(Result):
         Tensor bytes that no living tensor or variable of Python accounts for.
     python_objects : Series
         Objects made since the start that are alive, as far as the garbage collector tracks them.
-    python_heap, numpy_bytes : Series
-        Bytes made since the start that tracemalloc still sees, and NumPy's share of them.
+    python_blocks : Series
+        Small blocks that Python's own allocator has handed out (up to 512 B each): numbers, short
+        texts, and every object's head.
     c_heap : Series
-        Bytes in use in the C library's heap, without jumps (a pool that is extended at once).
+        Bytes in use in the C library's heap, without jumps (a pool that is extended at once): NumPy
+        arrays, long texts, larger containers, and what native code allocates.
     rss, rss_trimmed : Series
         Resident set size after the call, and after the C library was asked to give memory back.
     """
@@ -59,8 +61,7 @@ class Evidence(Result):
     table_entries: Series
     hidden_bytes: Series
     python_objects: Series
-    python_heap: Series
-    numpy_bytes: Series
+    python_blocks: Series
     c_heap: Series
     rss: Series
     rss_trimmed: Series

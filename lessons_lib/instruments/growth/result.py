@@ -12,9 +12,8 @@ from lessons_lib.instruments.growth.counters import Evidence
 
 #: What `growth` cannot see.
 BLIND: Final = (
-    "Not seen: memory of C++ code that no counter reports, memory on other devices than the CPU, "
-    "characters of string tensors, and anything that only begins to grow after the calls that "
-    "were made."
+    "Not seen: who took native memory that no living object stands for, memory on other devices "
+    "than the CPU, and anything that only begins to grow after the calls that were made."
 )
 
 
@@ -72,6 +71,14 @@ class Growth(Result):
         return f"<Growth of {self.label}: {first.cause}, {first.size}{more}{where}>"
 
 
+def _nothing(result: Growth) -> str:
+    rising = ", ".join(series.name for series in result.evidence.growing())
+    if not rising:
+        return f"Nothing grew in {result.iterations} calls."
+    calls = f"{result.iterations} calls"
+    return f"No cause in {calls}; what rises is too little to be growth: {rising}."
+
+
 def _line(finding: Finding) -> str:
     return next((h.line.described for h in finding.held if h.line is not None), "")
 
@@ -82,7 +89,7 @@ def _(result: Growth) -> str:
         (finding.cause, finding.size, finding.text, finding.held[0].holder if finding.held else "",
          _line(finding))
         for finding in result.causes
-    ] or [(Cause.NONE, "0 B", f"Nothing grew in {result.iterations} calls.", "", "")]  # fmt: skip
+    ] or [(Cause.NONE, "", _nothing(result), "", "")]  # fmt: skip
     html = html_table(
         ("cause", "adds", "what was seen", "held by", "made at"), causes, align="lrlll",
         caption=result.label,

@@ -1,33 +1,67 @@
 """From numbers to names: which causes the evidence supports.
 
-The rules, in the order in which bytes are attributed.  Counts of living objects are exact, so they
-accuse; tensor bytes that nothing in Python accounts for go to what was accused already, or to the
-datasets; the resident set accuses only when nothing else does, and only the allocator.
-Bytes are per call.
+`RULES` are applied in order; each takes what it explains out of what is left (`_Case`), so that
+no byte is accused twice.  Counts of living objects are exact, so they accuse first.  Tensor bytes
+that nothing in Python accounts for go to what was accused already, or to the datasets.  What the C
+heap gains beyond all that is native memory: of living objects, of lost tables, or without a name.
+The resident set accuses only when nothing else does, and only the allocator.  Bytes are per call.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from lessons_lib.common.units import KIB, MIB, format_bytes
-from lessons_lib.instruments.growth.causes import Cause, Finding, Held, about
+from lessons_lib.instruments.growth.causes import Cause, Finding, Retained, about
 from lessons_lib.instruments.growth.counters import Evidence
-from lessons_lib.instruments.growth.leftovers import Group, Observation
+from lessons_lib.instruments.growth.observation import Group, HeapGain, Observation
 from lessons_lib.instruments.growth.trend import Series, Shape
 from lessons_lib.instruments.holders.object_types import Kind
 from lessons_lib.instruments.holders.reachability import Leaves, Tier
 
-#: Python objects of the program's own below this are not called growth.
+# --- thresholds, in bytes per call unless said otherwise ---------------------------------------
+
+#: Small blocks of Python's: an interpreter that warms up takes some more with each call, for a
+#: while, and fewer and fewer.
+BLOCKS_FLOOR: Final = 8
+#: Objects that hold something else than numbers and texts: one small object a call.
 OBJECTS_FLOOR: Final = 64
-#: ... nor those that hold what is accused already (a dictionary around each kept tensor).
+#: Objects beside another cause: a dictionary around each kept tensor is a part of that cause.
 BESIDE_FLOOR: Final = 4 * KIB
-#: Logs of numbers and short texts below this are not called growth.
+#: Logs of numbers and short texts: a million calls of less than this are 16 GiB, of a usual log's
+#: 200 B they are 200 MB, which nobody looks for.
 NOTES_FLOOR: Final = 16 * KIB
-#: The resident set must rise by this over the second half of the run.
-RESIDENT_FLOOR: Final = 8 * MIB
+#: Native memory: what the C heap gains by chance, fragmentation included, stays below.
+NATIVE_FLOOR: Final = 16 * KIB
+#: ... and beside other causes, this share of what they take: sizes of objects are estimates.
+NATIVE_SHARE: Final = 0.5
+#: Objects of at least this share of it may own it: a Keras model's variables have parts in C++.
+#: A reloaded SavedModel leaves some KiB of objects beside megabytes that are not theirs.
+OWNERS_SHARE: Final = 0.25
+#: What an eager tensor costs beside its elements: Python's object, TensorFlow's handle and buffer.
+TENSOR_COST: Final = 2 * KIB
+#: The same of a variable, with its resource, its handle and its names.
+VARIABLE_COST: Final = 16 * KIB
+#: What the process pays is said from this many times the tensors' own bytes on.
+PAID_FACTOR: Final = 4
+#: A cache that gave back less is not what grows.
 CACHE_FLOOR: Final = 4 * KIB
+#: The resident set must rise by this over the second half of the run, in bytes.
+RESIDENT_FLOOR: Final = 8 * MIB
+#: ... and most of its slope must be left over, or the other causes explain it.
+RESIDENT_SHARE: Final = 0.5
+#: Constants in graphs are said from here on.
+CONSTANTS_FLOOR: Final = 16 * KIB
+#: NumPy arrays that look at tensors' memory must be the greater part of what is hidden.
+VIEWS_SHARE: Final = 0.5
+#: A dataset's own settings (sizes, seeds) are small tensors.
+SETTINGS_CEILING: Final = KIB
+
+_NOBODY_COLLECTS: Final = "Python's garbage collector is switched off"
+_HOLDERS: Final = 5  # groups that a finding lists
 
 
 @dataclass(frozen=True)
@@ -50,24 +84,69 @@ class CacheTest:
 
 @dataclass
 class _Case:
-    """Findings so far, and hidden tensor bytes not attributed yet."""
+    """Findings so far, and what is not attributed yet.
+
+    Attributes
+    ----------
+    hidden : float
+        Tensor bytes that no living tensor or variable accounts for.
+    small : float
+        Python's small blocks, which do not lie in the C heap.
+    large, arrays : float
+        Python's larger blocks, and NumPy's: both in the C heap.
+    native : float
+        What the C heap gains beside these.
+    """
 
     evidence: Evidence
     seen: Observation
     findings: list[Finding] = field(default_factory=list)
     hidden: float = 0.0
+    small: float = 0.0
+    large: float = 0.0
+    arrays: float = 0.0
+    native: float = 0.0
 
-    def take_hidden(self) -> float:
-        taken, self.hidden = self.hidden, 0.0
-        return taken
+    def __post_init__(self) -> None:
+        evidence, heap = self.evidence, self.seen.heap
+        if evidence.hidden_bytes.grows:
+            self.hidden = max(0.0, evidence.hidden_bytes.slope)
+        if heap.known:
+            self.small, self.large, self.arrays = (
+                max(0.0, gain) for gain in (heap.small, heap.large, heap.numpy)
+            )
+        else:  # sizes of the objects that were found
+            self.small = sum(g.bytes_per_call for g in self.seen.objects)
+            self.arrays = sum(g.bytes_per_call for g in self.seen.arrays)
+        if evidence.c_heap.known:
+            # TensorFlow's allocator takes its memory there, too.
+            self.native = max(0.0, evidence.c_heap.slope - self.large - self.arrays - self.pool)
 
     @property
-    def heap(self) -> float:
-        """Bytes of Python's heap and the C heap together, nothing counted twice."""
-        python = max(0.0, self.evidence.python_heap.slope)
-        heap = self.evidence.c_heap
-        native = max(0.0, heap.slope) if heap.known else 0.0
-        return max(python, native + python * (1 - self.seen.large_share))
+    def pool(self) -> float:
+        """What TensorFlow's allocator hands out more."""
+        tensors = self.evidence.tensor_bytes
+        return max(0.0, tensors.slope) if tensors.known and tensors.grows else 0.0
+
+    @property
+    def python(self) -> float:
+        """Python's objects, NumPy's arrays left out."""
+        return self.small + self.large
+
+    def take(self, *names: str) -> float:
+        """Take amounts that a finding explains; nobody else gets them."""
+        taken = sum(float(getattr(self, name)) for name in names)
+        for name in names:
+            setattr(self, name, 0.0)
+        return taken
+
+    def accused(self, *causes: Cause) -> bool:
+        return any(finding.cause in causes for finding in self.findings)
+
+    def add(self, cause: Cause, nbytes: float, text: str, held: Iterable[Retained] = (), *,
+            exact: bool = False, process: float | None = None) -> None:  # fmt: skip
+        paid = None if process is None else round(process)
+        self.findings.append(Finding(cause, round(nbytes), exact, f"{text}.", tuple(held), paid))
 
 
 def needs_look(evidence: Evidence) -> bool:
@@ -85,54 +164,47 @@ def needs_look(evidence: Evidence) -> bool:
         evidence.table_entries,
         evidence.hidden_bytes,
         evidence.python_objects,
-        evidence.python_heap,
-        evidence.numpy_bytes,
+        evidence.c_heap,
     )
-    return any(series.grows for series in watched)
+    return any(series.grows for series in watched) or _more_blocks(evidence)
 
 
-def leaves_to_find(evidence: Evidence) -> Leaves:
-    """Tell whether NumPy arrays or long texts may be what grows; looking for them takes time."""
+def _more_blocks(evidence: Evidence) -> bool:
+    blocks = evidence.python_blocks
+    return blocks.grows and blocks.late_slope() >= BLOCKS_FLOOR
+
+
+def leaves_to_find(evidence: Evidence, gain: HeapGain) -> Leaves:
+    """Tell whether NumPy arrays and long texts may be what grows; looking for them takes time."""
+    arrays, texts = Leaves.ARRAYS, Leaves.TEXTS
+    if not gain.known:  # both lie in the C heap
+        return arrays | texts if evidence.c_heap.grows or not evidence.c_heap.known else Leaves.NONE
     built = evidence.concrete_functions, evidence.functions, evidence.graphs, evidence.graph_ops
-    heap, arrays = evidence.python_heap, evidence.numpy_bytes
-    if heap.grows and not any(series.grows for series in built):
-        # NumPy's bytes are within the heap's: is there anything else?
-        return Leaves.ARRAYS if arrays.grows and arrays.slope > 0.8 * heap.slope else Leaves.ALL
-    hidden = evidence.hidden_bytes.grows and not evidence.live_tensors.grows
-    return Leaves.ARRAYS if arrays.grows or hidden else Leaves.NONE
+    if any(series.grows for series in built):
+        return arrays if gain.numpy >= OBJECTS_FLOOR or evidence.hidden_bytes.grows else Leaves.NONE
+    wanted = arrays if evidence.c_heap.grows or gain.numpy >= OBJECTS_FLOOR else Leaves.NONE
+    return wanted | texts if gain.large >= OBJECTS_FLOOR else wanted
 
 
 def judge(evidence: Evidence, seen: Observation, cache: CacheTest) -> tuple[Finding, ...]:
-    """Name the causes, largest first."""
+    """Name the causes, those that cost most first."""
     case = _Case(evidence, seen)
-    if evidence.hidden_bytes.grows:
-        case.hidden = max(0.0, evidence.hidden_bytes.slope)
-    _functions(case)
-    _graphs(case)
-    _variables(case)
-    _tensors(case)
-    _shared_arrays(case)
-    _datasets(case)
-    _runtime(case, cache)
-    _objects(case)
-    if all(finding.cause is Cause.RUNTIME_CACHE for finding in case.findings):
-        _allocator(case)
-    return tuple(sorted(case.findings, key=lambda finding: -finding.bytes_per_call))
+    for rule in RULES:
+        rule(case, cache)
+    return tuple(sorted(case.findings, key=lambda finding: -finding.paid))
 
 
 _BUILDING: Final = (Cause.RETRACING, Cause.GRAPH_GROWTH)
 
 
-def _accused(case: _Case, *causes: Cause) -> bool:
-    return any(finding.cause in causes for finding in case.findings)
+def _held(groups: Iterable[Group]) -> tuple[Retained, ...]:
+    return tuple(group.held for group in groups)[:_HOLDERS]
 
 
-def _held(groups: tuple[Group, ...], most: int = 5) -> tuple[Held, ...]:
-    return tuple(group.held for group in groups[:most])
-
-
-def _rate(series: Series) -> str:
-    return f"{series.slope:.3g}".rstrip(".")
+def counted(number: float, one: str, many: str = "") -> str:
+    """Write a number with its noun: ``"1 operation"``, ``"2.5 operations"``."""
+    text = f"{number:,.0f}" if number == round(number) else f"{number:.3g}"
+    return f"{text} {one}" if text == "1" else f"{text} {many or one + 's'}"
 
 
 def _through_graph(case: _Case) -> float:
@@ -140,31 +212,33 @@ def _through_graph(case: _Case) -> float:
     return sum(group.bytes_per_call for group in groups if group.tier is Tier.GRAPH)
 
 
-def _functions(case: _Case) -> None:
+def _functions(case: _Case, _: CacheTest) -> None:
     functions, traces = case.evidence.functions, case.evidence.concrete_functions
     if not (functions.grows or traces.grows):
         return
     if functions.grows:
-        text = f"Living functions multiply: {_rate(functions)} more tf.function objects a call"
+        more = counted(functions.slope, "more tf.function object", "more tf.function objects")
+        text = f"Living functions multiply: {more} a call"
         if traces.grows:
-            text += f", with {_rate(traces)} traces"
+            text += f", with {counted(traces.slope, 'trace')}"
         held = _held(case.seen.of(Kind.FUNCTION))
     else:
-        text = f"A living function is traced again: {_rate(traces)} more concrete functions a call"
+        more = counted(traces.slope, "more concrete function", "more concrete functions")
+        text = f"A living function is traced again: {more} a call"
         held = _held(case.seen.of(Kind.CONCRETE))
-    constants = case.take_hidden()
-    if constants >= 16 * KIB:
+    constants = case.take("hidden")
+    if constants >= CONSTANTS_FLOOR:
         text += f"; tensors baked into them weigh {about(constants)} a call"
-    nbytes = round(case.heap + constants + _through_graph(case))
-    case.findings.append(Finding(Cause.RETRACING, nbytes, False, text + ".", held))
+    nbytes = constants + _through_graph(case) + case.take("small", "large", "native")
+    case.add(Cause.RETRACING, nbytes + _unheld_arrays(case), text, held)
 
 
-def _graphs(case: _Case) -> None:
+def _graphs(case: _Case, _: CacheTest) -> None:
     evidence = case.evidence
     orphans, graphs, ops = evidence.orphan_graphs, evidence.graphs, evidence.graph_ops
-    traced = _accused(case, Cause.RETRACING)
+    traced = case.accused(Cause.RETRACING)
     groups = case.seen.of(Kind.GRAPH)
-    if case.evidence.datasets.grows:
+    if evidence.datasets.grows:
         # A dataset's map function has a graph of its own, which is a part of the dataset.
         if groups and all(group.in_dataset for group in groups):
             return
@@ -172,38 +246,40 @@ def _graphs(case: _Case) -> None:
     held = _held(groups)
     if orphans.grows:
         text = (
-            f"Graphs of functions that are gone stay alive: {_rate(orphans)} a call, "
-            f"with {_rate(ops)} operations"
+            f"Graphs of functions that are gone stay alive: {orphans.slope:.3g} a call, "
+            f"with {counted(ops.slope, 'operation')}"
         )
     elif graphs.grows and not traced:
-        text = f"Graphs multiply: {_rate(graphs)} a call, with {_rate(ops)} operations"
+        text = f"Graphs multiply: {graphs.slope:.3g} a call, with {counted(ops.slope, 'operation')}"
     elif ops.grows and not traced:
-        text = f"A living graph gains {_rate(ops)} operations a call"
+        text = f"A living graph gains {counted(ops.slope, 'operation')} a call"
         held = case.seen.suspects or held
     else:
         return
     # Datasets that multiply as well explain hidden bytes better than constants do.
-    nbytes = 0.0 if case.evidence.datasets.grows else case.take_hidden()
+    nbytes = 0.0 if evidence.datasets.grows else case.take("hidden")
     if not traced:
-        nbytes += case.heap + _through_graph(case)
-    case.findings.append(Finding(Cause.GRAPH_GROWTH, round(nbytes), False, text + ".", held))
+        nbytes += _through_graph(case) + case.take("small", "large", "native")
+        nbytes += _unheld_arrays(case)
+    case.add(Cause.GRAPH_GROWTH, nbytes, text, held)
 
 
-def _variables(case: _Case) -> None:
+def _variables(case: _Case, _: CacheTest) -> None:
     count, size = case.evidence.variables, case.evidence.variable_bytes
     groups = tuple(g for g in case.seen.of(Kind.VARIABLE) if g.tier is not Tier.GRAPH)
     if not (count.grows or size.grows) or (count.grows and not groups and case.findings):
         return  # all of them hang on graphs that are accused already
     if count.grows:
-        text = f"Living variables multiply: {_rate(count)} more a call."
+        text = f"Living variables multiply: {count.slope:.3g} more a call"
+        case.native -= min(case.native, VARIABLE_COST * count.slope)
     else:
-        text = "A variable that can change its shape is assigned ever larger values."
+        text = "A variable that can change its shape is assigned ever larger values"
     nbytes = size.slope if size.grows else sum(group.bytes_per_call for group in groups)
-    held = _held(groups) or case.seen.suspects
-    case.findings.append(Finding(Cause.VARIABLES, round(nbytes), True, text, held))
+    _unheld_arrays(case, nbytes)
+    case.add(Cause.VARIABLES, nbytes, text, _held(groups) or case.seen.suspects, exact=True)
 
 
-def _tensors(case: _Case) -> None:
+def _tensors(case: _Case, _: CacheTest) -> None:
     count, size = case.evidence.live_tensors, case.evidence.live_tensor_bytes
     groups = tuple(g for g in case.seen.of(Kind.TENSOR) if g.tier is not Tier.GRAPH)
     if not (count.grows or size.grows) or (count.grows and not groups and case.findings):
@@ -211,126 +287,208 @@ def _tensors(case: _Case) -> None:
     if count.grows and size.slope < 0:
         return  # more of them, and yet fewer bytes: a cache that changes, whatever its number does
     nbytes = max(0.0, size.slope)
-    if (
-        case.evidence.datasets.grows
-        and nbytes < KIB
-        and groups
-        and all(group.in_dataset for group in groups)
-    ):
-        return  # a dataset's own settings (sizes, seeds) are small tensors
-    if count.grows:
-        text = f"Eager tensors stay alive: {_rate(count)} more a call"
-    else:
-        text = "The eager tensors that are alive become larger from call to call"
-    exact = True
+    datasets = case.evidence.datasets.grows
+    if datasets and nbytes < SETTINGS_CEILING and groups and all(g.in_dataset for g in groups):
+        return
+    text, exact, paid = _tensors_text(case), True, None
     # A kept slice pins the whole tensor that it was cut from.
-    if count.grows and not case.evidence.datasets.grows and case.hidden > nbytes:
-        nbytes += case.take_hidden()
+    if count.grows and not datasets and case.hidden > nbytes:
+        nbytes += case.take("hidden")
         text += "; they are slices, and each keeps the whole tensor that it was cut from"
         exact = False
-    else:
-        # The rest is the allocator's rounding of these same buffers.
-        if case.hidden <= max(nbytes, 1024 * count.slope):
-            case.hidden = 0.0
+    elif case.hidden <= max(nbytes, 1024 * count.slope):
+        case.hidden = 0.0  # the allocator's rounding of these same buffers
+    if count.grows:
+        paid = _paid_for_tensors(case, nbytes, count)
     held = _held(groups) if count.grows else case.seen.suspects
-    finding = Finding(Cause.RETAINED_TENSORS, round(nbytes), exact, text + ".", held)
-    case.findings.append(finding)
+    _unheld_arrays(case, nbytes)
+    case.add(Cause.RETAINED_TENSORS, nbytes, text, held, exact=exact, process=paid)
 
 
-def _arrays(case: _Case) -> tuple[Group, ...]:
-    return tuple(g for g in case.seen.of(Kind.OTHER) if g.held.shape is not None)
+def _tensors_text(case: _Case) -> str:
+    count = case.evidence.live_tensors
+    if not count.grows:
+        return "The eager tensors that are alive become larger from call to call"
+    if any(group.in_cycle for group in case.seen.of(Kind.TENSOR)):
+        return (
+            f"Eager tensors stay in reference cycles: {count.slope:.3g} more a call, and "
+            f"{_NOBODY_COLLECTS}"
+        )
+    return f"Eager tensors stay alive: {count.slope:.3g} more a call"
 
 
-def _shared_arrays(case: _Case) -> None:
+def _paid_for_tensors(case: _Case, nbytes: float, count: Series) -> float | None:
+    """Give what small tensors cost the process; their own objects are no further cause."""
+    beside = min(case.python, sum(g.bytes_per_call for g in case.seen.objects)) + min(
+        case.native, TENSOR_COST * count.slope
+    )
+    own = max(0.0, case.python - sum(g.bytes_per_call for g in case.seen.objects))
+    own = min(own, TENSOR_COST * count.slope)
+    case.small -= min(case.small, own)
+    case.native -= min(case.native, TENSOR_COST * count.slope)
+    paid = nbytes + beside + own
+    return paid if nbytes and paid > PAID_FACTOR * nbytes else None
+
+
+def _shared_arrays(case: _Case, _: CacheTest) -> None:
     """NumPy arrays that look at a tensor's memory keep it alive when the tensor is gone."""
-    arrays = _arrays(case)
+    arrays = case.seen.arrays
     weight = sum(group.bytes_per_call for group in arrays)
-    if case.evidence.numpy_bytes.grows or not case.hidden or weight < 0.5 * case.hidden:
+    if case.arrays >= weight or not case.hidden or weight < VIEWS_SHARE * case.hidden:
         return
-    text = "NumPy arrays that share the memory of tensors stay alive, and the memory with them."
-    nbytes = round(case.take_hidden())
-    case.findings.append(Finding(Cause.PYTHON_OBJECTS, nbytes, False, text, _held(arrays)))
+    text = "NumPy arrays that share the memory of tensors stay alive, and the memory with them"
+    case.add(Cause.PYTHON_OBJECTS, case.take("hidden"), text, _held(arrays))
 
 
-def _datasets(case: _Case) -> None:
+def _datasets(case: _Case, _: CacheTest) -> None:
     datasets, tables = case.evidence.datasets, case.evidence.table_entries
     if tables.grows and not datasets.grows:
         # In a table or queue, or in C++ memory that no tensor counter sees.
-        nbytes = case.take_hidden() or max(0.0, case.evidence.c_heap.slope)
-        text = f"Lookup tables or queues gain {_rate(tables)} entries a call."
-        held = case.seen.suspects
-        case.findings.append(Finding(Cause.RETAINED_TENSORS, round(nbytes), False, text, held))
+        nbytes = case.take("hidden") or case.native
+        case.native = 0.0
+        entries = counted(tables.slope, "entry", "entries")
+        text = f"Lookup tables or queues gain {entries} a call"
+        case.add(Cause.RETAINED_TENSORS, nbytes, text, case.seen.suspects)
         return
     if datasets.grows:
-        how = f"Datasets and iterators multiply ({_rate(datasets)} more a call)"
-        nbytes = case.take_hidden() + (0.0 if _accused(case, *_BUILDING) else case.heap)
+        how = f"Datasets and iterators multiply ({datasets.slope:.3g} more a call)"
+        nbytes = case.take("hidden", "small", "large", "native") + _unheld_arrays(case)
     elif case.hidden and max(datasets.values, default=0.0) > 0:
         how = "Tensors that no Python object holds grow while a dataset or iterator is alive"
-        nbytes = case.take_hidden()
+        nbytes = case.take("hidden")
     else:
         return
     held = _held(case.seen.of(Kind.ITERATOR)) or _held(case.seen.of(Kind.DATASET))
-    held = held or case.seen.suspects
-    text = f"{how}: shuffle buffers, caches and prefetched elements stay."
-    case.findings.append(Finding(Cause.DATASET_BUFFERS, round(nbytes), False, text, held))
+    text = f"{how}: shuffle buffers, caches and prefetched elements stay"
+    case.add(Cause.DATASET_BUFFERS, nbytes, text, held or case.seen.suspects)
+
+
+def _unheld_arrays(case: _Case, most: float = math.inf) -> float:
+    """Take NumPy's bytes that no array of the program's holds: TensorFlow adopted them.
+
+    Of living tensors and variables they are counted already.
+    """
+    held = sum(group.bytes_per_call for group in case.seen.arrays)
+    adopted = min(most, max(0.0, case.arrays - held))
+    case.arrays -= adopted
+    return adopted
 
 
 def _runtime(case: _Case, cache: CacheTest) -> None:
     if not cache.cache or cache.bytes_per_call < CACHE_FLOOR:
         return
-    case.take_hidden()
+    case.take("hidden")
+    case.native -= min(case.native, cache.bytes_per_call / max(cache.share, 0.01))
     text = (
         f"Emptying the eager runtime's {cache.cache} cache gave back "
-        f"≈ {min(1.0, cache.share):.0%} of what the C heap had gained."
+        f"≈ {min(1.0, cache.share):.0%} of what the C heap had gained"
     )
-    nbytes = round(cache.bytes_per_call)
-    case.findings.append(Finding(Cause.RUNTIME_CACHE, nbytes, False, text))
+    case.add(Cause.RUNTIME_CACHE, cache.bytes_per_call, text)
 
 
-def _objects(case: _Case) -> None:
-    evidence, seen = case.evidence, case.seen
-    if not (evidence.python_objects.grows or evidence.python_heap.grows
-            or evidence.numpy_bytes.grows or case.hidden):  # fmt: skip
-        return
-    arrays = _arrays(case) if evidence.numpy_bytes.grows else ()
-    array_bytes = evidence.numpy_bytes.slope if evidence.numpy_bytes.grows else 0.0
-    others = max(0.0, seen.own_bytes - sum(group.bytes_per_call for group in _arrays(case)))
-    heap = max(0.0, evidence.python_heap.slope - max(0.0, evidence.numpy_bytes.slope))
+def _objects(case: _Case, _: CacheTest) -> None:
+    """Python's objects, the program's own and libraries', with the native memory that is theirs."""
+    objects, arrays = case.seen.objects, case.seen.arrays
+    array_bytes = case.arrays
+    object_bytes = _accused_objects(case)
+    native_groups = tuple(group for group in objects if group.is_native)
+    rest = _native_rest(case)
+    owned = rest if native_groups or object_bytes >= OWNERS_SHARE * rest else 0.0
     floor = BESIDE_FLOOR if case.findings else OBJECTS_FLOOR
-    if others - seen.note_bytes < floor and others < NOTES_FLOOR:
-        others = 0.0
-    elif evidence.python_heap.known:
-        # The heap's own figure has what an object's size does not: its attributes' storage.
-        others = min(others, heap) if case.findings else max(heap, min(others, heap))
-    if not case.findings and not array_bytes and heap - seen.note_bytes >= NOTES_FLOOR:
-        others = heap  # large, though nobody was seen to hold it
     if array_bytes < floor / 4:
         array_bytes = 0.0
-    nbytes = others + array_bytes
+    nbytes = object_bytes + array_bytes + owned
     if not nbytes:
         return
+    case.take("small", "large", "arrays", *(["native"] if owned else []))
     text = "Python objects stay alive"
-    if array_bytes:
-        share = "" if not others else f" {format_bytes(round(array_bytes))} of them"
-        text += f",{share} NumPy arrays" if share else ": NumPy arrays"
-    groups = arrays + tuple(g for g in seen.of(Kind.OTHER) if g.held.shape is None)
-    exact = not others and evidence.numpy_bytes.grows
-    case.findings.append(
-        Finding(Cause.PYTHON_OBJECTS, round(nbytes), exact, text + ".", _held(groups))
-    )
+    if case.seen.garbage and not objects:
+        text = f"Python objects stay in reference cycles, and {_NOBODY_COLLECTS}"
+    if array_bytes == nbytes:
+        text += ": NumPy arrays"
+    elif array_bytes:
+        text += f", {format_bytes(round(array_bytes))} of them NumPy arrays"
+    if owned:
+        text += f", with {about(owned)} of native memory, which grows with their number"
+    first = native_groups if owned > object_bytes + array_bytes else ()
+    by_bytes = sorted([*arrays, *objects], key=lambda group: -group.bytes_per_call)
+    held = _held([*first, *(group for group in by_bytes if group not in first)])
+    exact = nbytes == array_bytes and case.seen.heap.known
+    case.add(Cause.PYTHON_OBJECTS, nbytes, text, held, exact=exact)
 
 
-def _allocator(case: _Case) -> None:
+def _accused_objects(case: _Case) -> float:
+    """Give the bytes of Python's objects if they are a cause of their own, else 0."""
+    objects = case.seen.objects
+    mine = sum(group.bytes_per_call for group in objects if not group.is_note)
+    notes = sum(group.bytes_per_call for group in objects if group.is_note)
+    # The heap's own figure has what an object's size does not: its attributes' storage.
+    heap = case.python
+    if case.seen.garbage and not case.findings:
+        return heap if heap >= OBJECTS_FLOOR else 0.0
+    if not case.findings:
+        if mine + notes and mine < OBJECTS_FLOOR:
+            return heap if heap >= NOTES_FLOOR else 0.0
+        # Large though nobody holds it, or held by somebody.
+        return heap if mine >= OBJECTS_FLOOR or heap >= NOTES_FLOOR else 0.0
+    # Containers of what is accused already belong to it, as long as they are not the greater part.
+    others = sum(g.bytes_per_call for g in objects if g.bytes_per_call > g.target_bytes)
+    return min(others, heap) if others >= BESIDE_FLOOR else 0.0
+
+
+def _native_rest(case: _Case) -> float:
+    """Give native bytes that are neither tensors nor a small share of other causes, else 0."""
+    # The allocator may take up to twice what it hands out.
+    named = max(case.pool, sum(finding.paid for finding in case.findings))
+    enough = case.native >= NATIVE_FLOOR and case.native > NATIVE_SHARE * named
+    return case.native if enough and case.evidence.c_heap.grows else 0.0
+
+
+def _native(case: _Case, _: CacheTest) -> None:
+    rest, tables = _native_rest(case), case.seen.lost_tables
+    if not rest:
+        return
+    if tables.per_call:
+        text = (
+            f"Lookup tables that nothing in the program can reach any more stay in TensorFlow: "
+            f"{counted(tables.per_call, 'table')} a call, of up to "
+            f"{counted(tables.entries, 'entry', 'entries')}"
+        )
+    else:
+        text = f"Native memory that no counter names, {about(rest)} a call"
+    case.take("native")
+    case.add(Cause.NATIVE_MEMORY, rest + case.take("hidden"), text)
+
+
+def _allocator(case: _Case, _: CacheTest) -> None:
     rss = case.evidence.rss
+    if not all(finding.cause is Cause.RUNTIME_CACHE for finding in case.findings):
+        return
     if rss.shape is not Shape.GROWS or rss.second_half_rise() < RESIDENT_FLOOR:
         return
     nbytes = rss.slope - sum(finding.bytes_per_call for finding in case.findings)
-    if nbytes < 0.5 * rss.slope:
+    if nbytes < RESIDENT_SHARE * rss.slope:
         return
     trimmed = case.evidence.rss_trimmed
     text = "Nothing that can be counted is alive, yet the resident set still rises"
     if trimmed.known and not trimmed.grows:
         text += "; the C library gives it back when it is asked to (malloc_trim)"
     else:
-        text += ": memory that was freed, or that native code holds, and that does not go back"
-    case.findings.append(Finding(Cause.ALLOCATOR, round(nbytes), False, text + "."))
+        text += ": memory that was freed and that does not go back"
+    case.add(Cause.ALLOCATOR, nbytes, text)
+
+
+#: In the order in which bytes are attributed: counts of what TensorFlow made, then what only
+#: native code holds, then what is left.
+RULES: Final[tuple[Callable[[_Case, CacheTest], None], ...]] = (
+    _functions,
+    _graphs,
+    _variables,
+    _tensors,
+    _shared_arrays,
+    _datasets,
+    _runtime,
+    _objects,
+    _native,
+    _allocator,
+)

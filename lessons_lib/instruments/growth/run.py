@@ -8,26 +8,29 @@ would be without it, also after an error.
 from __future__ import annotations
 
 import gc
+import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
-from lessons_lib.common import runtime, system
+from lessons_lib.common import runtime
 from lessons_lib.common.arguments import check_count, check_function
-from lessons_lib.common.heap_baseline import Fence
-from lessons_lib.common.internals import cache_cleaners
-from lessons_lib.instruments.growth.causes import Finding, Held
+from lessons_lib.common.gc_control import HeapBaseline, collects_by_itself
+from lessons_lib.instruments.growth.cache_test import empty_caches
+from lessons_lib.instruments.growth.causes import Finding, Retained
 from lessons_lib.instruments.growth.counters import Evidence
+from lessons_lib.instruments.growth.groups import description, measured
 from lessons_lib.instruments.growth.leftovers import (
     FEW_FRAMES,
     FRAMES,
-    Observation,
-    description,
-    measured,
+    ObservationPlan,
+    is_quick,
     observe,
 )
-from lessons_lib.instruments.growth.notes import remarks
+from lessons_lib.instruments.growth.notes import run_notes
+from lessons_lib.instruments.growth.observation import Observation
 from lessons_lib.instruments.growth.result import BLIND, Growth
 from lessons_lib.instruments.growth.rules import (
     CACHE_FLOOR,
@@ -36,11 +39,12 @@ from lessons_lib.instruments.growth.rules import (
     leaves_to_find,
     needs_look,
 )
-from lessons_lib.instruments.growth.sampler import Sampler, allocator_bytes
+from lessons_lib.instruments.growth.sampler import Sampler
+from lessons_lib.instruments.holders.budget import SearchBudget
 from lessons_lib.instruments.holders.object_types import Kind, tensor_bytes
+from lessons_lib.instruments.holders.reference_paths import type_name
 from lessons_lib.instruments.holders.search import who_holds
 
-_TEST_CALLS: Final = 3
 _SUSPECTS: Final = 5
 
 
@@ -51,13 +55,16 @@ class _Steps:
         self.step = step
         self.numbered = numbered
         self.number = 0
+        self.seconds = float("inf")  # of this thread, in the quickest call
 
     def __call__(self) -> None:
+        start = time.thread_time()
         if self.numbered:
             self.step(self.number)
         else:
             self.step()
         self.number += 1
+        self.seconds = min(self.seconds, time.thread_time() - start)
 
 
 def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> Growth:
@@ -88,12 +95,12 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
 
     Notes
     -----
-    When something grows, the step is called a few more times (up to eight) to find out what
-    holds it.  Python's garbage is collected after each call.  Python's heap is watched with
-    tracemalloc, which slows Python code down.
+    When something grows, the step is called a few more times (up to 13) to find out what holds it,
+    three of them with tracemalloc if they are quick.  The search for holders takes 10 s at most.
+    Python's garbage is collected after each call, unless the program has switched that off.
 
-    Not seen: memory of C++ code that no counter reports, memory on other devices than the CPU,
-    the characters of string tensors, and what only begins to grow later.
+    Not seen: who took native memory that no living object stands for, memory on other devices than
+    the CPU, and what only begins to grow later.
 
     Examples
     --------
@@ -106,15 +113,13 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
     warmup = check_count(warmup, "warmup", 0)
     call = _Steps(step, takes_number(step))
     label = str(getattr(step, "__name__", type(step).__name__))
-    tracing = tracemalloc.is_tracing()
     gc.collect()
     everything = gc.get_objects()
-    fence = Fence()
-    fence.move()
+    baseline, budget = HeapBaseline(), SearchBudget()
+    baseline.move()
     try:
-        if not tracing:
-            tracemalloc.start(1)
-        sampler = Sampler(fence, warmup + iterations + 1, everything)
+        collect = collects_by_itself()
+        sampler = Sampler(baseline, warmup + iterations + 1, everything, collect=collect)
         everything.clear()
         sampler.read()
         for number in range(warmup + iterations):
@@ -124,49 +129,68 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
                 sampler.remember_graphs()
         evidence = sampler.evidence(warmup)
         waiting = float(sampler.waiting[warmup + 1 :].mean())
-        seen, extra = Observation(), list[str]()
-        suspects: tuple[Held, ...] = ()
-        if needs_look(evidence):
-            tracemalloc_off(tracing)  # it makes every search slow
-            suspects = _suspects(sampler, evidence, step)
+        seen, cache, extra = _explained(call, sampler, evidence, budget)
         del sampler
-        if needs_look(evidence):
-            seen, extra = _look(call, step, fence, evidence, may_trace=not tracing)
-        cache = CacheTest()
-        if _unexplained(evidence):
-            tracemalloc_off(tracing)
-            cache, said = empty_caches(call)
-            extra += said
     finally:
         everything.clear()
-        fence.lift()
-        tracemalloc_off(tracing)
-    causes = judge(evidence, replace(seen, suspects=suspects), cache)
-    notes = (*remarks(evidence, causes, waiting), *seen.notes, *extra, BLIND)
+        baseline.lift()
+        budget.close()
+    causes = judge(evidence, seen, cache)
+    notes = (*run_notes(evidence, seen, causes, waiting), *seen.notes, *extra, BLIND)
     return Growth(label, iterations, warmup, causes, evidence, notes)
 
 
-def tracemalloc_off(was_tracing: bool) -> None:
-    """Stop tracemalloc unless the program itself had started it."""
-    if not was_tracing and tracemalloc.is_tracing():
-        tracemalloc.stop()
+def _explained(
+    call: _Steps, sampler: Sampler, evidence: Evidence, budget: SearchBudget
+) -> tuple[Observation, CacheTest, list[str]]:
+    """Find out what grows and who holds it, in a few more calls; nothing when nothing grows."""
+    if not needs_look(evidence):
+        return Observation(), CacheTest(), []
+    tracing = tracemalloc.is_tracing()
+    try:
+        suspects = _suspects(sampler, evidence, call.step, budget)
+        plan = ObservationPlan(
+            may_trace=not tracing and is_quick(call.seconds),
+            collect=sampler.collect,
+            wanted=partial(leaves_to_find, evidence),
+            frames=FEW_FRAMES if evidence.graphs.grows else FRAMES,
+        )
+        seen, extra = _look(call, sampler.baseline, budget, plan)
+    finally:
+        if not tracing and tracemalloc.is_tracing():
+            tracemalloc.stop()
+    cache = CacheTest()
+    if _unexplained(evidence, seen):
+        sampler.baseline.move()  # for quick collections
+        cache, said = empty_caches(call)
+        extra += said
+    return replace(seen, suspects=suspects), cache, extra
 
 
 def _look(
-    call: _Steps, step: Callable[..., Any], fence: Fence, evidence: Evidence, *, may_trace: bool
+    call: _Steps, baseline: HeapBaseline, budget: SearchBudget, plan: ObservationPlan
 ) -> tuple[Observation, list[str]]:
     try:
-        leaves = leaves_to_find(evidence)
-        frames = FEW_FRAMES if evidence.graphs.grows else FRAMES
-        seen = observe(call, step, fence, may_trace=may_trace, leaves=leaves, frames=frames)
-        return seen, []
+        seen, notes = observe(call, call.step, baseline, budget, plan=plan), list[str]()
     except Exception as error:
         # The measured calls went well; a step that runs out of data must not spoil the answer.
         text = f"The holders could not be searched: call {call.number} raised "
         return Observation(), [f"{text}{type(error).__name__}."]
+    if not plan.may_trace and not tracemalloc.is_tracing():
+        notes.append(
+            f"A call takes {call.seconds:.1f} s: lines that made Python objects were not looked "
+            "for, and the bytes of Python objects are a sum of their sizes."
+        )
+    if budget.ended_early:
+        notes.append(
+            f"The search for holders ended after {budget.seconds:.0f} s: names may be missing."
+        )
+    return seen, notes
 
 
-def _suspects(sampler: Sampler, evidence: Evidence, step: Callable[..., Any]) -> tuple[Held, ...]:
+def _suspects(
+    sampler: Sampler, evidence: Evidence, step: Callable[..., Any], budget: SearchBudget
+) -> tuple[Retained, ...]:
     """Name what is alive all the time and may be what grows, such as a graph or a dataset."""
     things: list[Any] = sampler.living(Kind.TABLE) if evidence.table_entries.grows else []
     things += sampler.grown_graphs() if evidence.graph_ops.grows else []
@@ -179,21 +203,23 @@ def _suspects(sampler: Sampler, evidence: Evidence, step: Callable[..., Any]) ->
     del things[_SUSPECTS:]
     if not things:
         return ()
-    sampler.fence.lift()
-    chains = who_holds(things, sampler.kinds, step=step, ignore=[things])
-    sampler.fence.move()
-    held = []
+    sampler.baseline.lift()
+    chains = who_holds(things, sampler.kinds, budget, step=step, ignore=[things])
+    sampler.baseline.move()
+    named: list[Retained] = []
+    helpers: list[Retained] = []
     for thing in things:
-        kind = sampler.kinds.of(thing)
-        what, sizes = description(thing, kind), measured(thing, kind)
-        held.append(Held(what, *sizes, 0.0, None, chains[id(thing)]))
+        kind, only_type = sampler.kinds.of(thing), (type_name(thing),)
+        chain = chains.get(id(thing), only_type)
+        held = Retained(description(thing, kind), *measured(thing, kind), 0.0, None, chain)
+        # Helpers of Keras and TensorFlow that nobody named come last.
+        (helpers if chain == only_type else named).append(held)
     things.clear()
-    # Helpers of Keras and TensorFlow that nobody named come last.
-    return tuple(sorted(held, key=lambda h: len(h.chain) < 2 and "(" not in h.chain[0]))
+    return (*named, *helpers)
 
 
-def _unexplained(evidence: Evidence) -> bool:
-    """Tell whether the C heap grows without functions, graphs or datasets to explain it."""
+def _unexplained(evidence: Evidence, seen: Observation) -> bool:
+    """Tell whether the C heap grows without functions, graphs or other objects to explain it."""
     explained = (
         evidence.functions,
         evidence.concrete_functions,
@@ -202,47 +228,10 @@ def _unexplained(evidence: Evidence) -> bool:
         evidence.datasets,
         evidence.variables,
     )
-    if any(series.grows for series in explained):
+    if any(series.grows for series in explained) or any(g.is_native for g in seen.objects):
         return False
-    heap, python = evidence.c_heap, evidence.python_heap
-    return heap.grows and heap.slope - max(0.0, python.slope) > CACHE_FLOOR
-
-
-def empty_caches(call: Callable[[], None]) -> tuple[CacheTest, list[str]]:
-    """Empty the eager runtime's caches after a few calls and see what that gives back."""
-
-    def heap() -> float:
-        gc.collect()
-        tensors = allocator_bytes()
-        return float(system.c_heap_bytes() or 0) + (0.0 if tensors != tensors else tensors)
-
-    for name, empty in cache_cleaners():
-
-        def given_back(calls: int, empty: Callable[[], None] = empty) -> float:
-            for _ in range(calls):
-                call()
-            full = heap()
-            empty()
-            return full - heap()
-
-        try:
-            # What one call fills again after emptying is no growth: what more calls add to it is.
-            empty()
-            before = heap()
-            once = given_back(1)
-            grown = given_back(1 + _TEST_CALLS) - once
-        except Exception as error:
-            return CacheTest(), [f"The caches could not be tested: {type(error).__name__}."]
-        left = heap() - before
-        if grown > 0 and grown >= left:
-            said = (
-                ["The kernel cache was emptied, which restarts the counters of stateful random "
-                 "operations."]
-                if name == "kernel"
-                else []
-            )  # fmt: skip
-            return CacheTest(name, grown / (grown + max(0.0, left)), grown / _TEST_CALLS), said
-    return CacheTest(), []
+    heap, python = evidence.c_heap, seen.heap
+    return heap.grows and heap.slope - python.large - python.numpy > CACHE_FLOOR
 
 
 def takes_number(step: Callable[..., Any]) -> bool:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import contextlib
 import gc
 import operator
-import time
-import tracemalloc
+import sys
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
 
-from lessons_lib.common import internals, system
-from lessons_lib.common.heap_baseline import Fence
-from lessons_lib.common.internals import concrete_functions
+from lessons_lib.common import system
+from lessons_lib.common.gc_control import HeapBaseline
+from lessons_lib.common.internals import concrete_functions, outer_graph
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.trend import Floats, fit
@@ -49,13 +48,11 @@ COLUMNS: Final[dict[str, tuple[str, str, float, float]]] = {
     "table_entries": ("entries of tables and queues", "count", 0, 0.05),
     "hidden_bytes": ("tensor bytes held outside Python", "bytes", 256, 4096),
     "python_objects": ("Python objects", "count", 0, 0.3),
-    "python_heap": ("Python heap", "bytes", 256, 4096),
-    "numpy_bytes": ("NumPy bytes", "bytes", 0, 64),
-    "c_heap": ("C heap", "bytes", 1024, 4096),
+    "python_blocks": ("Python's small blocks", "count", 0, 8),
+    "c_heap": ("C heap", "bytes", 256, 1024),
     "rss": ("resident set size", "bytes", 16384, 262144),
     "rss_trimmed": ("resident set size, trimmed", "bytes", 16384, 262144),
 }
-_NUMPY_BUDGET: Final = 0.004  # seconds a reading, on average, for splitting off NumPy's share
 _JUMP: Final = 2**20
 _GAIN: Final = 3  # operations: fewer rises than that are no growth
 
@@ -67,21 +64,25 @@ class Sampler:
 
     Parameters
     ----------
-    fence : Fence
-        Standing; what is alive when the sampler is made counts as old.
+    baseline : HeapBaseline
+        What is alive when the sampler is made counts as old.
     readings : int
         How many times `read` will be called at most.
     everything : list
         All objects alive now; not kept.
+    collect : bool
+        Whether garbage is collected before each reading; not where the program never collects.
     """
 
-    def __init__(self, fence: Fence, readings: int, everything: list[object]) -> None:
+    def __init__(
+        self, baseline: HeapBaseline, readings: int, everything: list[object], *, collect: bool
+    ) -> None:
         self.kinds = Kinds()
-        self.fence = fence
+        self.baseline = baseline
+        self.collect = collect
         self.rows: dict[str, Floats] = {name: np.full(readings, np.nan) for name in COLUMNS}
         self.waiting = np.zeros(readings)  # tensor bytes that only the collector could free
         self.count = 0
-        self._numpy_seconds = 0.0
         self._operations: dict[int, int] = {}
         self._old: dict[Kind, list[Weak]] = {}
         self._old_tensors: list[tuple[Weak, tuple[int, int]]] = []
@@ -94,13 +95,15 @@ class Sampler:
             if tensor is not None:
                 self._old_tensors.append((ref, _extent(tensor)))
 
-    def read(self, *, numpy: bool = True) -> None:
+    def read(self) -> None:
         """Read everything now, after collecting garbage."""
         row, i = self.rows, self.count
-        allocated = allocator_bytes()
-        gc.collect()
+        allocated = _or_nan(system.allocator_bytes())
+        if self.collect:
+            gc.collect()
+        row["python_blocks"][i] = sys.getallocatedblocks()
         found = self._find()
-        row["tensor_bytes"][i] = pool = allocator_bytes()
+        row["tensor_bytes"][i] = pool = _or_nan(system.allocator_bytes())
         self.waiting[i] = allocated - pool
         self._tensors(found)
         row["python_objects"][i] = found.objects
@@ -111,20 +114,15 @@ class Sampler:
         held = row["live_tensor_bytes"][i] + row["variable_bytes"][i]
         row["hidden_bytes"][i] = pool - held
         del found
-        if numpy and tracemalloc.is_tracing():
-            row["python_heap"][i] = tracemalloc.get_traced_memory()[0]
-            self._numpy(i)
-        heap = system.c_heap_bytes()
-        if heap is not None:
-            row["c_heap"][i] = heap - tracemalloc.get_tracemalloc_memory()
+        row["c_heap"][i] = _or_nan(system.c_heap_bytes())
         row["rss"][i] = _or_nan(system.resident_bytes())
         if system.trim():
             row["rss_trimmed"][i] = _or_nan(system.resident_bytes())
         self.count += 1
 
     def _find(self) -> _Found:
-        young = self.fence.young()
-        found = _Found(len(young), self.kinds.choose(young, _WATCHED))
+        new = self.baseline.new_objects()
+        found = _Found(len(new), self.kinds.choose(new, _WATCHED))
         for kind, refs in self._old.items():
             alive = [thing for ref in refs if (thing := ref()) is not None]
             found.by_kind.setdefault(kind, []).extend(alive)
@@ -139,15 +137,6 @@ class Sampler:
         self.rows["live_tensor_bytes"][i] = union_bytes(extents)
         self.rows["variables"][i] = len(variables)
         self.rows["variable_bytes"][i] = sum(map(_variable_bytes, variables))
-
-    def _numpy(self, i: int) -> None:
-        # Splitting off NumPy's share reads every trace: not each time when there are many.
-        stride = max(1, len(self.rows["numpy_bytes"]) // 10)
-        if self._numpy_seconds > _NUMPY_BUDGET * (i + 1) and i % stride:
-            return
-        start = time.thread_time()
-        self.rows["numpy_bytes"][i] = numpy_bytes()
-        self._numpy_seconds += time.thread_time() - start
 
     def remember_graphs(self) -> None:
         """Note the size of each graph that is alive now, for `grown_graphs`."""
@@ -209,20 +198,6 @@ class _Found:
 
 def _or_nan(value: int | None) -> float:
     return float("nan") if value is None else value
-
-
-def allocator_bytes() -> float:
-    """Read the bytes that TensorFlow's CPU allocator has handed out; NaN when it does not tell."""
-    try:
-        return float(tf.config.experimental.get_memory_info("CPU:0")["current"])
-    except (ValueError, KeyError, RuntimeError):
-        return float("nan")
-
-
-def numpy_bytes() -> int:
-    """Sum what tracemalloc sees in NumPy's domain."""
-    domain = np.lib.tracemalloc_domain
-    return sum(block[1] for block in internals.traced_blocks() if block[0] == domain)
 
 
 def _extent(tensor: Any) -> tuple[int, int]:
@@ -290,7 +265,7 @@ def is_orphan(graph: Any, owned: set[int]) -> bool:
         return False
     outermost, seen = graph, 0
     while seen < 64:
-        outer = internals.outer_graph(outermost)
+        outer = outer_graph(outermost)
         if outer is None or not hasattr(outer, "captures"):
             break
         outermost, seen = outer, seen + 1

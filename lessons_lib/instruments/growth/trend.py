@@ -97,6 +97,12 @@ class Series:
         finite = np.asarray([v for v in self.values if v == v])
         return float(finite[-1] - finite[len(finite) // 2]) if len(finite) > 1 else 0.0
 
+    def late_slope(self) -> float:
+        """Growth per call over the second half of the measured calls."""
+        y = np.asarray(self.values[len(self.values) // 2 :])
+        x = np.flatnonzero(np.isfinite(y))
+        return theil_sen(x.astype(float), y[x])
+
     def __repr__(self) -> str:
         return f"<{self.name}: {self.slope:+.4g} {self.unit} per call (noise {self.noise:.2g})>"
 

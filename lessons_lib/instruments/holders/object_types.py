@@ -9,6 +9,7 @@ their characters lie elsewhere.
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
@@ -121,6 +122,26 @@ def _is_keras_part(cls: type) -> bool:
     )
 
 
+#: Methods that are compiled; pybind11's have a type without a public name.
+_COMPILED: Final = (types.MethodDescriptorType, types.BuiltinFunctionType)
+_OF_PYTHON: Final = frozenset(
+    {
+        *("builtins", "collections", "types", "functools", "numpy", "weakref", "_weakref", "_abc"),
+        *("_thread", "itertools", "operator", "datetime", "contextvars", "inspect", "typing"),
+    }
+)
+
+
+def is_native(cls: type) -> bool:
+    """Tell whether a class is compiled, and no part of Python or NumPy: it may own memory."""
+    if str(cls.__module__).partition(".")[0] in _OF_PYTHON:
+        return False
+    return any(
+        isinstance(value, _COMPILED) or type(value).__name__ == "instancemethod"
+        for value in list(vars(cls).values())
+    )
+
+
 def is_handle(tensor: Any) -> bool:
     """Tell whether an eager tensor only points at something (a resource or a variant)."""
     return bool(tensor.dtype.as_datatype_enum in _HANDLE_ENUMS)
@@ -145,7 +166,15 @@ def tensor_bytes(tensor: Any) -> int:
     """Give the bytes of an eager tensor's own elements; 0 for resources and variants."""
     if is_handle(tensor):
         return 0
-    return int(math.prod(tensor.shape.as_list()) * _item_bytes(tensor.dtype))
+    return int(math.prod(tensor_shape(tensor)) * _item_bytes(tensor.dtype))
+
+
+def tensor_shape(tensor: Any) -> tuple[int, ...]:
+    """Give an eager tensor's shape without making it remember one, as `Tensor.shape` does."""
+    try:
+        return tuple(tensor._shape_tuple())
+    except (AttributeError, TypeError, ValueError):
+        return tuple(tensor.shape.as_list())
 
 
 def variable_bytes(variable: Any) -> int | None:

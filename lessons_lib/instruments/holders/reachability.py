@@ -11,19 +11,18 @@ blamed on a graph only when nothing else holds it.  Bytes; nothing is kept after
 from __future__ import annotations
 
 import gc
-import time
 import tracemalloc
-import types
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import Flag, IntEnum, auto
 from typing import Any, Final
 
 import numpy as np
 
-from lessons_lib.instruments.holders.object_types import Kind, Kinds
-from lessons_lib.instruments.holders.reference_paths import instance_dict
+from lessons_lib.instruments.holders.budget import SearchBudget
+from lessons_lib.instruments.holders.object_types import EAGER_TENSOR, Kind, Kinds, is_native
+from lessons_lib.instruments.holders.reference_paths import contents, instance_dict, running_frames
 
 _LONG_TEXT: Final = 200
 _CHUNK: Final = 8192
@@ -86,6 +85,16 @@ class Survey:
         down.reverse()
         return down
 
+    def top(self, thing: object, among: Container[int]) -> object | None:
+        """Give the highest of the new objects down to this one whose address is among some."""
+        highest = None
+        here = self.reached.get(id(thing))
+        while here is not None:
+            if id(here.thing) in among:
+                highest = here.thing
+            here = None if here.old_parent else self.reached.get(id(here.parent))
+        return highest
+
     def through(self, thing: object, kinds: Iterable[Kind]) -> bool:
         """Tell whether an object is held through one of some kinds."""
         chosen = set(kinds)
@@ -103,41 +112,46 @@ def _tier_of(kind: Kind) -> Tier:
     return Tier.PLAIN if kind is Kind.OTHER else Tier.LIBRARY
 
 
-class Leaves(Enum):
+class Leaves(Flag):
     """Which objects that the collector does not track are looked for."""
 
-    NONE = "none"
-    ARRAYS = "arrays"
-    ALL = "arrays and long texts"
+    NONE = 0
+    ARRAYS = auto()  # NumPy arrays, dictionaries and tuples without containers, compiled objects
+    TEXTS = auto()  # long ones; there are very many short ones to look through
 
 
-def new_leaves(wanted: Leaves, deadline: float) -> list[object]:
-    """List untracked objects (NumPy arrays, long texts) made since tracemalloc began, if held.
+def leaves(wanted: Leaves, budget: SearchBudget) -> list[Any]:
+    """List the untracked objects that something in Python holds, and that may be large.
+
+    Where tracemalloc is running, those that were made before it began are left out.
 
     Parameters
     ----------
     wanted : Leaves
-    deadline : float
-        Reading of ``time.thread_time`` after which the search ends.
+    budget : SearchBudget
+        The list is not whole when it runs out.
     """
     if wanted is Leaves.NONE:
         return []
-    # While tracemalloc runs, every object that is made costs much: even the number that id() gives.
-    found: list[object] = []
-    leaf_types = {bytearray, *_with_subclasses(np.ndarray)}
-    if wanted is Leaves.ALL:
-        leaf_types |= _TEXTS
-    for chunk in _chunks(gc.get_objects(), _NESTED):
-        if time.thread_time() > deadline:
+    texts = _TEXTS if Leaves.TEXTS in wanted else frozenset()
+    types = {bytearray, *_with_subclasses(np.ndarray)} if Leaves.ARRAYS in wanted else set()
+    known: set[type] = {EAGER_TENSOR}
+    found: dict[int, object] = {}
+    for chunk, held, untracked in _chunks(gc.get_objects()):
+        if budget.is_over():
             break
-        found += [
-            thing
-            for thing in gc.get_referents(*chunk)
-            if type(thing) in leaf_types
-            and not (type(thing) in _TEXTS and len(thing) < _LONG_TEXT)
-            and tracemalloc.get_object_traceback(thing) is not None
-        ]
-    return list({id(thing): thing for thing in found}.values())
+        unknown = set(map(type, held)) - known
+        known |= unknown
+        types.update(cls for cls in unknown if is_native(cls))
+        things = [thing for thing in held if type(thing) in types and not gc.is_tracked(thing)]
+        if texts:
+            things += [t for t in held if type(t) in texts and len(t) >= _LONG_TEXT]
+        for thing in [*things, *(chunk if untracked else ())]:
+            found[id(thing)] = thing
+    if not tracemalloc.is_tracing():
+        return list(found.values())
+    new = tracemalloc.get_object_traceback
+    return [thing for thing in found.values() if new(thing) is not None]
 
 
 def _with_subclasses(cls: type[Any]) -> set[type[Any]]:
@@ -151,31 +165,36 @@ def _with_subclasses(cls: type[Any]) -> set[type[Any]]:
     return known
 
 
-def _chunks(everything: list[object], nested: int) -> Iterable[list[object]]:
+def _chunks(everything: list[object]) -> Iterator[tuple[list[Any], list[Any], bool]]:
+    """Give holders, some at a time, with all that they hold, and whether they are untracked.
+
+    The collector tracks neither dictionaries and tuples without containers in them nor NumPy's
+    arrays of objects: these come after what holds them.
+    """
+    arrays = _with_subclasses(np.ndarray)
+    types = frozenset({dict, tuple, *arrays})
     for start in range(0, len(everything), _CHUNK):
         chunk = everything[start : start + _CHUNK]
-        for _ in range(nested):
-            yield chunk
-            if nested == 1:
+        held = gc.get_referents(*chunk)
+        yield chunk, held, False
+        for _ in range(_NESTED):
+            untracked = [t for t in held if type(t) in types and not gc.is_tracked(t)]
+            plain = [thing for thing in untracked if type(thing) not in arrays]
+            of_objects = [t for t in untracked if type(t) in arrays and t.dtype.hasobject]
+            if not plain and not of_objects:
                 break
-            # The collector does not track dictionaries and tuples without containers in them.
-            chunk = [
-                thing
-                for thing in gc.get_referents(*chunk)
-                if (type(thing) is dict or type(thing) is tuple)
-                and thing
-                and not gc.is_tracked(thing)
-            ]
-            if not chunk:
-                break
+            held = gc.get_referents(*plain)
+            for array in of_objects:
+                held += contents(array)
+            yield plain + of_objects, held, True
 
 
 def survey(
     young: list[object],
-    leaves: list[object],
+    untracked: list[object],
     kinds: Kinds,
     ignore: Sequence[object],
-    deadline: float,
+    budget: SearchBudget,
 ) -> Survey:
     """Find the new objects that are held, and by whom.
 
@@ -183,35 +202,35 @@ def survey(
     ----------
     young : list
         The new objects that the collector tracks.
-    leaves : list
+    untracked : list
         New objects that it does not track.
     kinds : Kinds
     ignore : sequence
         Containers of the caller's that must not count as holders.
-    deadline : float
-        Reading of ``time.thread_time`` after which the search ends.
+    budget : SearchBudget
+        The survey is not complete when it runs out.
     """
     result = Survey()
     queues: dict[Tier, deque[Reached]] = {tier: deque() for tier in Tier}
     young_ids = set(map(id, young)).difference(map(id, ignore))
-    new = young_ids.union(map(id, leaves))
-    own = [*ignore, young, leaves, result, result.reached, queues, *queues.values()]
+    new = young_ids.union(map(id, untracked))
+    own = [*ignore, young, untracked, result, result.reached, queues, *queues.values()]
     edges: list[Reached] = []
     own += [own, edges]
-    passed = young_ids.union(map(id, own))
-    # Containers that the collector does not track hold nothing that it does.
-    for chunk in _chunks(gc.get_objects(), _NESTED if leaves else 1):
-        if time.thread_time() > deadline:
+    passed = new.union(map(id, own))
+    running = {id(frame) for frame in running_frames()}  # looked at by name
+    for chunk, referents, _ in _chunks(gc.get_objects()):
+        if budget.is_over():
             result.complete = False
             break
-        if new.isdisjoint(map(id, gc.get_referents(*chunk))):
+        if new.isdisjoint(map(id, referents)):
             continue
         for holder in chunk:
-            if id(holder) in passed or isinstance(holder, types.FrameType):
+            if id(holder) in passed or id(holder) in running:
                 continue
             if str(getattr(type(holder), "__module__", "")).startswith(_OWN):
                 continue  # a helper of this search
-            for held in gc.get_referents(holder):
+            for held in contents(holder):
                 if id(held) in new:
                     kind = kinds.of(held)
                     edges.append(Reached(held, kind, holder, True, _tier_of(kind)))
@@ -220,7 +239,7 @@ def survey(
     for edge in edges:
         queues[edge.tier].append(edge)
     for tier in Tier:
-        if not _walk(result, queues, tier, new, kinds, deadline):
+        if not _walk(result, queues, tier, new, kinds, budget):
             result.complete = False
             break
     return result
@@ -232,18 +251,18 @@ def _walk(
     tier: Tier,
     new: set[int],
     kinds: Kinds,
-    deadline: float,
+    budget: SearchBudget,
 ) -> bool:
     queue, reached = queues[tier], result.reached
     while queue:
-        if time.thread_time() > deadline:
+        if budget.is_over():
             return False
         here = queue.popleft()
         if id(here.thing) in reached:
             continue
         here.tier = tier
         reached[id(here.thing)] = here
-        for held in gc.get_referents(here.thing):
+        for held in contents(here.thing):
             if id(held) in new and id(held) not in reached:
                 kind = kinds.of(held)
                 found = Reached(held, kind, here.thing, False, tier)

@@ -16,14 +16,16 @@ import inspect
 import itertools
 import sys
 import threading
-import time
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from lessons_lib.common.internals import LRU_LINK, pattern_cache_limit
 from lessons_lib.common.source import is_user_file
+from lessons_lib.instruments.holders.budget import SearchBudget
 
 _DEPTH: Final = 9
 _WIDTH: Final = 400
@@ -31,7 +33,7 @@ _KEY: Final = 24
 _CACHE: Final = type(functools.lru_cache(maxsize=1)(lambda: None))
 _LIBRARY_RANK: Final = 4
 #: Steps of a chain that say nothing to a reader.
-_SILENT: Final = (types.CellType, types.FrameType)
+_SILENT: Final = (types.CellType, types.TracebackType)
 
 
 def type_name(thing: object) -> str:
@@ -46,6 +48,8 @@ def type_name(thing: object) -> str:
             return "numpy.ndarray"
         case "function":
             return f"function {getattr(thing, '__name__', '')}"
+        case "frame":
+            return f"frame of {thing.f_code.co_name}()"  # type: ignore[attr-defined]
         case "Function" if cls.__module__.startswith("tensorflow."):
             return "tf.function"
         case name:
@@ -74,6 +78,16 @@ def instance_dict(thing: object) -> dict[str, Any] | None:
         if type(found) is dict:
             return found
     return None
+
+
+def contents(thing: object) -> list[Any]:
+    """List what an object holds; gc.get_referents does not look into NumPy's arrays of objects."""
+    if isinstance(thing, np.ndarray):
+        names = thing.dtype.names
+        if names and thing.dtype.hasobject:
+            return [inner for name in names for inner in contents(thing[name])]
+        return thing.ravel().tolist() if thing.dtype == object else []
+    return gc.get_referents(thing)
 
 
 def link(parent: object, child: object) -> str | None:
@@ -165,16 +179,16 @@ class Namer:
         The user's step: what it closes over has a name even if nothing else names it.
     ignore : iterable
         Containers of the caller's that must not count as holders.
-    deadline : float
-        Reading of ``time.thread_time`` after which no more is searched.
+    budget : SearchBudget
+        When it has run out, no more is searched.
     """
 
     def __init__(
-        self, step: Callable[..., Any] | None, ignore: Iterable[object], deadline: float
+        self, step: Callable[..., Any] | None, ignore: Iterable[object], budget: SearchBudget
     ) -> None:
         self._step = step
         self._ignored = {id(thing) for thing in ignore}
-        self._deadline = deadline
+        self._budget = budget
         self._found: dict[int, tuple[str, list[object]]] = {}
         self._modules = {
             id(vars(module)): name
@@ -227,7 +241,7 @@ class Namer:
                 if root is not None and (best is None or root.rank < best[0]):
                     best = (root.rank, root.label, _without_root(way, self._step))
                     last = depth if root.rank < _LIBRARY_RANK else min(last, depth + 2)
-            if depth >= last or time.thread_time() > self._deadline:
+            if depth >= last or self._budget.is_over():
                 break
             ways = self._climb(ways, climbed)
             if not ways:
@@ -253,6 +267,7 @@ class Namer:
         by_id = {id(way[-1]): way for way in ways}
         higher: list[tuple[object, ...]] = []
         own = {id(t) for t in (ways, climbed, ends, by_id, higher, self._found)} | self._ignored
+        own |= {id(frame) for frame in running_frames()}  # looked at by name
         own |= {id(way) for way in climbed.values()}
         for holder in gc.get_referrers(*ends):
             if id(holder) in own or id(holder) in climbed or _is_ours(holder):
@@ -270,9 +285,7 @@ class Namer:
 
 
 def _is_ours(holder: object) -> bool:
-    """Tell whether an object belongs to this search, or is a frame (looked at by name)."""
-    if isinstance(holder, types.FrameType):
-        return True
+    """Tell whether an object belongs to this search."""
     module = holder.__module__ if isinstance(holder, types.FunctionType) else None
     module = module or getattr(type(holder), "__module__", None)
     return isinstance(module, str) and module.startswith(
@@ -369,7 +382,7 @@ def named_locals(things: list[Any]) -> dict[int, str]:
     """Name those of some objects that running functions have in their locals, by address."""
     wanted = {id(thing): thing for thing in things}
     found: dict[int, str] = {}
-    for frame in _frames():
+    for frame in running_frames():
         if wanted and is_user_file(frame.f_code.co_filename):
             for name, key in locals_of(frame):
                 if key in wanted and key not in found:
@@ -381,7 +394,7 @@ def named_locals(things: list[Any]) -> dict[int, str]:
 def _local(climbed: dict[int, tuple[object, ...]]) -> tuple[str, list[object]] | None:
     """Look for what was climbed among the locals of running functions, of all threads."""
     best: tuple[int, str, list[object]] | None = None
-    for frame in _frames():
+    for frame in running_frames():
         if not is_user_file(frame.f_code.co_filename):
             continue
         for name, key in locals_of(frame):
@@ -439,7 +452,8 @@ def _is_link(thing: object) -> bool:
     return f"{cls.__module__}.{cls.__name__}" == LRU_LINK
 
 
-def _frames() -> list[types.FrameType]:
+def running_frames() -> list[types.FrameType]:
+    """List the frames of all threads' running functions."""
     frames: list[types.FrameType] = []
     for frame in sys._current_frames().values():
         here: types.FrameType | None = frame
