@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from lessons_lib.common import runtime
 from lessons_lib.common.arguments import check_count
+from lessons_lib.common.internals import tensor_shape
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import format_bytes
@@ -26,7 +27,6 @@ from lessons_lib.instruments.holders.object_types import (
     Kinds,
     address_of,
     tensor_bytes,
-    tensor_shape,
     union_bytes,
     variable_bytes,
     variable_tensor,

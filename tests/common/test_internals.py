@@ -65,6 +65,33 @@ def _tensor_number() -> None:
     assert internals.tensor_number("no tensor") == -1
 
 
+def _tensor_shape() -> None:
+    tensor = tf.ones([2, 3])
+    assert internals.tensor_shape(tensor) == (2, 3)
+    assert not vars(tensor)  # nothing is remembered
+
+
+def _resources() -> None:
+    class Tracker:
+        made: list[Any] = []  # noqa: RUF012 - TensorFlow calls the method alone
+
+        def add_resource(self, resource: Any) -> None:
+            self.made.append(resource)
+
+    with internals.resource_tracker_scope(Tracker()):
+        table = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(tf.constant([1]), tf.constant([2])), -1
+        )
+    assert [id(made) for made in Tracker.made] == [id(table)]
+    assert internals.resource_handle(table) is table.resource_handle
+    handle = tf.raw_ops.HashTableV2(key_dtype=tf.int32, value_dtype=tf.int32, shared_name="mine")
+    assert internals.table_name(handle) == "mine"
+    assert internals.table_name(tf.Variable(1.0).handle) == ""
+    anonymous = tf.raw_ops.AnonymousHashTable(key_dtype=tf.int32, value_dtype=tf.int32)
+    assert internals.table_name(anonymous) == ""
+    assert internals.table_name(None) == ""
+
+
 def _original_op() -> None:
     with tf.Graph().as_default():
         first = tf.constant(1.0)
@@ -298,6 +325,10 @@ def _seeds() -> None:
 
 _USES: dict[str, Callable[[], None]] = {
     "EagerTensor._id": _tensor_number,
+    "EagerTensor._shape_tuple": _tensor_shape,
+    "EagerTensor._summarize_value": _resources,
+    "CapturableResource._resource_handle_value": _resources,
+    "tensorflow.python.trackable.resource:resource_tracker_scope": _resources,
     "Operation._original_op": _original_op,
     "Graph.version": _count_operations,
     "StackTrace.get_user_frames": _outside_frames,

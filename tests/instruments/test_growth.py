@@ -331,7 +331,7 @@ OWNED: dict[str, tuple[Cause, str, float, float]] = {
     "lost_native_memory": (Cause.NATIVE_MEMORY, "", 49_000, 56_000),
     # 2000 words with their numbers
     "reloaded": (Cause.NATIVE_MEMORY, "", 2000 * (24 + 8), 800_000),
-    "named_tables": (Cause.NATIVE_MEMORY, "", 2000 * (4 + 4), 400_000),
+    "made_tables": (Cause.NATIVE_MEMORY, "", 2000 * (4 + 4), 400_000),
     "net_called_on_new_inputs": (Cause.PYTHON_OBJECTS, "._inbound_nodes", 4096, 65_536),
     "layer_called_on_new_inputs": (Cause.PYTHON_OBJECTS, "._inbound_nodes", 4096, 65_536),
     "library_objects": (Cause.PYTHON_OBJECTS, "specs (list) → TensorSpec", 64, 4096),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -196,4 +198,42 @@ def cancellation() -> tuple[Any, Any] | None:
 #: Base of all look-up tables.
 LookupInterface: Final = part(
     "tensorflow.python.ops.lookup_ops:LookupInterface", "recognising tables", "they are not counted"
+)
+
+
+@of_object("EagerTensor._shape_tuple", "the shapes of living tensors", "each remembers its shape")
+def tensor_shape(tensor: Any) -> tuple[int, ...]:
+    """Give an eager tensor's shape; `Tensor.shape` makes the tensor remember an object of it."""
+    shape = getattr(tensor, "_shape_tuple", None)
+    return tuple(shape() if callable(shape) else tensor.shape.as_list())
+
+
+_LOST: Final = "finding tables that nothing can reach", "they are native memory without a name"
+#: Context manager: a tracker is told which tables and the like are made in the block.
+resource_tracker_scope: Final = part(
+    "tensorflow.python.trackable.resource:resource_tracker_scope", *_LOST
+)
+
+
+@of_object("CapturableResource._resource_handle_value", *_LOST)
+def resource_handle(resource: Any) -> Any:
+    """Give the handle of a table or the like, without making it one; None before it has one."""
+    return getattr(resource, "_resource_handle_value", None)
+
+
+@of_object("EagerTensor._summarize_value", *_LOST)
+def table_name(handle: Any) -> str:
+    """Give the name under which TensorFlow keeps a table; empty for anything else.
+
+    A handle of an anonymous table keeps it alive; one of a table with a name does not.
+    """
+    with contextlib.suppress(AttributeError, TypeError):
+        found = _TABLE.search(handle._summarize_value())
+        if found and found["container"] != "Anonymous":
+            return found["name"]
+    return ""
+
+
+_TABLE: Final = re.compile(
+    r'name="(?P<name>[^"]+)".* container="(?P<container>[^"]+)", type="tensorflow::lookup::'
 )

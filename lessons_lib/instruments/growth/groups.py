@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from lessons_lib.common.internals import tensor_shape
 from lessons_lib.instruments.growth.causes import Retained
 from lessons_lib.instruments.growth.observation import CALLS, TARGETS, Group, Leftovers
 from lessons_lib.instruments.growth.sampler import operations_of
@@ -19,10 +20,9 @@ from lessons_lib.instruments.holders.object_types import (
     Kinds,
     is_native,
     tensor_bytes,
-    tensor_shape,
     variable_bytes,
 )
-from lessons_lib.instruments.holders.reachability import Tier, array_bytes, is_note
+from lessons_lib.instruments.holders.reachability import Reached, Tier, array_bytes, is_note
 from lessons_lib.instruments.holders.reference_paths import Namer, bounded, contents, type_name
 
 _NAMED: Final = 6  # groups of one kind that are named: a name is a search of its own
@@ -169,6 +169,8 @@ def _objects(left: Leftovers, kinds: Kinds, others: list[_Alike]) -> list[_Alike
         alike = of_top.get(id(top))
         if alike is None:
             here = reached[id(top)]
+            if _is_of_a_later_call(here, left, mine):
+                continue
             key = (id(here.parent), type(top), left.lines.get(id(top)))
             calls = 1 if gc.is_tracked(top) else CALLS
             alike = found.setdefault(key, _Alike(kinds.of(top), here.tier, calls=calls))
@@ -187,6 +189,12 @@ def _objects(left: Leftovers, kinds: Kinds, others: list[_Alike]) -> list[_Alike
         for alike in found.values()
         if (alike.calls == 1 or len(alike.things) >= CALLS) and alike.nbytes > _MINOR * whole
     ]
+
+
+def _is_of_a_later_call(here: Reached, left: Leftovers, mine: dict[int, float]) -> bool:
+    """Tell whether an object has the address of an earlier one: its holder was made later."""
+    made_later = not here.old_parent and id(here.parent) not in mine
+    return made_later and type(here.parent) in left.growing
 
 
 def _staying_objects(left: Leftovers, kinds: Kinds) -> Iterator[tuple[Any, float]]:

@@ -8,16 +8,17 @@ resources are made; afterwards a table's handle still answers how many entries i
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from lessons_lib.common.internals import (
+    Missing,
+    resource_handle,
+    resource_tracker_scope,
+    table_name,
+)
 from lessons_lib.common.runtime import tf
-
-#: A handle without a name of its own keeps its resource alive: it must not be kept.
-_NAME: Final = re.compile(r'ResourceHandle\(name="([^"]+)"')
-_WITHOUT_NAME: Final = ("Resource-", "_AnonymousVar", "Anonymous", "cd2c89b7-88b7-44c8-ad83-")
 
 
 @dataclass(frozen=True)
@@ -50,24 +51,18 @@ class ResourceWatch:
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
         """Watch one call; the resources live to its end."""
-        with contextlib.ExitStack() as stack:
-            with contextlib.suppress(ImportError, AttributeError):
-                from tensorflow.python.trackable import resource
-
-                stack.enter_context(resource.resource_tracker_scope(self))
+        missing = isinstance(resource_tracker_scope, Missing)
+        with contextlib.nullcontext() if missing else resource_tracker_scope(self):
             try:
                 yield
             finally:
                 for made in self._made:
-                    self._note(getattr(made, "_resource_handle_value", None))
+                    handle = resource_handle(made)
+                    # A handle without a name keeps its resource alive: it must not be kept.
+                    if name := table_name(handle):
+                        self._handles[name] = handle
                 del self._made[:]
-                made = None
-
-    def _note(self, handle: Any) -> None:
-        with contextlib.suppress(Exception):  # of a graph, or of a version that tells no names
-            named = _NAME.search(handle._summarize_value())
-            if named and not named[1].startswith(_WITHOUT_NAME):
-                self._handles[named[1]] = handle
+                made = handle = None
 
     def lost(self, living: list[Any], calls: int) -> LostTables:
         """Count the tables that still answer though no living Python object stands for them.
@@ -79,7 +74,7 @@ class ResourceWatch:
         calls : int
             How many calls were watched.
         """
-        known = {id(getattr(table, "_resource_handle_value", None)) for table in living}
+        known = {id(resource_handle(table)) for table in living}
         sizes = [_entries(h) for h in self._handles.values() if id(h) not in known]
         alive = [size for size in sizes if size is not None]
         self._handles.clear()

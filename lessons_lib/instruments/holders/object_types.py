@@ -166,15 +166,7 @@ def tensor_bytes(tensor: Any) -> int:
     """Give the bytes of an eager tensor's own elements; 0 for resources and variants."""
     if is_handle(tensor):
         return 0
-    return int(math.prod(tensor_shape(tensor)) * _item_bytes(tensor.dtype))
-
-
-def tensor_shape(tensor: Any) -> tuple[int, ...]:
-    """Give an eager tensor's shape without making it remember one, as `Tensor.shape` does."""
-    try:
-        return tuple(tensor._shape_tuple())
-    except (AttributeError, TypeError, ValueError):
-        return tuple(tensor.shape.as_list())
+    return int(math.prod(internals.tensor_shape(tensor)) * _item_bytes(tensor.dtype))
 
 
 def variable_bytes(variable: Any) -> int | None:

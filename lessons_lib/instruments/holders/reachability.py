@@ -20,8 +20,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from lessons_lib.common.internals import EagerTensor
 from lessons_lib.instruments.holders.budget import SearchBudget
-from lessons_lib.instruments.holders.object_types import EAGER_TENSOR, Kind, Kinds, is_native
+from lessons_lib.instruments.holders.object_types import Kind, Kinds, is_native
 from lessons_lib.instruments.holders.reference_paths import contents, instance_dict, running_frames
 
 _LONG_TEXT: Final = 200
@@ -135,7 +136,7 @@ def leaves(wanted: Leaves, budget: SearchBudget) -> list[Any]:
         return []
     texts = _TEXTS if Leaves.TEXTS in wanted else frozenset()
     types = {bytearray, *_with_subclasses(np.ndarray)} if Leaves.ARRAYS in wanted else set()
-    known: set[type] = {EAGER_TENSOR}
+    known: set[type] = {EagerTensor}
     found: dict[int, object] = {}
     for chunk, held, untracked in _chunks(gc.get_objects()):
         if budget.is_over():
