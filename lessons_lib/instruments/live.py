@@ -11,17 +11,19 @@ from __future__ import annotations
 import contextlib
 import gc
 import tracemalloc
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from lessons_lib.common import runtime
 from lessons_lib.common.arguments import check_count
 from lessons_lib.common.internals import tensor_shape
-from lessons_lib.common.results import Result, html_table, summary_html
+from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.holders.budget import SearchBudget
 from lessons_lib.instruments.holders.creation_lines import made_at
+from lessons_lib.instruments.holders.names import type_name
 from lessons_lib.instruments.holders.object_types import (
     Kind,
     Kinds,
@@ -31,12 +33,12 @@ from lessons_lib.instruments.holders.object_types import (
     variable_bytes,
     variable_tensor,
 )
-from lessons_lib.instruments.holders.reference_paths import type_name
 from lessons_lib.instruments.holders.search import who_holds
 from lessons_lib.recording.recording import Recording
 
 _NAMED: Final = 400
 _ROWS: Final = 16
+_Lines = dict[tuple[tuple[int, ...] | None, str], Line]
 _WANTED: Final = frozenset({Kind.TENSOR, Kind.VARIABLE})
 
 
@@ -121,10 +123,13 @@ class LiveTensors(Result):
     rows : tuple of LiveTensor
     nbytes : int
         Bytes of all of them, shared buffers once.
+    notes : tuple of str
+        What else a reader should know: which holders were not searched for.
     """
 
     rows: tuple[LiveTensor, ...]
     nbytes: int
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -182,7 +187,8 @@ def _(result: LiveTensors) -> str:
         size = format_bytes(sum(group.nbytes for group in rest))
         rows.append((f"… {len(rest)} more", sum(group.count for group in rest), "", "", size, ""))
     headers = ("held by", "how many", "shape", "type", "bytes, shared once", "made at")
-    return html_table(headers, rows, caption=repr(result)[1:-1], align="lrllrl")
+    html = html_table(headers, rows, caption=repr(result)[1:-1], align="lrllrl")
+    return html + notes_table(result.notes)
 
 
 def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> LiveTensors:
@@ -238,24 +244,43 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     chains = who_holds(largest, kinds, budget, ignore=[things])
     budget.close()
     lines = {} if recording is None else _kept_lines(recording)
-    rows, shared = [], _shared(extents)
-    for i in order:
-        thing = things[i]
-        is_tensor = kinds.of(thing) is Kind.TENSOR
-        shape, dtype = _shape(thing, is_tensor), thing.dtype.name
-        rows.append(
-            LiveTensor(
-                what="tf.Tensor" if is_tensor else type_name(thing),
-                name="" if is_tensor else str(getattr(thing, "name", "")),
-                shape=shape,
-                dtype=dtype,
-                nbytes=extents[i][1],
-                shared=shared[i],
-                line=_line(thing) or lines.get((shape, dtype)),
-                chain=chains.get(id(thing), ()),
-            )
+    shared = _shared(extents)
+    rows = [
+        _row(things[i], kinds, extents[i][1], shared[i], chains.get(id(things[i]), ()), lines)
+        for i in order
+    ]
+    return LiveTensors(tuple(rows), union_bytes(extents), tuple(_notes(rows, names, budget)))
+
+
+def _row(
+    thing: Any, kinds: Kinds, nbytes: int, shared: bool, chain: tuple[str, ...], lines: _Lines
+) -> LiveTensor:
+    is_tensor = kinds.of(thing) is Kind.TENSOR
+    shape, dtype = _shape(thing, is_tensor), thing.dtype.name
+    return LiveTensor(
+        what="tf.Tensor" if is_tensor else type_name(thing),
+        name="" if is_tensor else str(getattr(thing, "name", "")),
+        shape=shape,
+        dtype=dtype,
+        nbytes=nbytes,
+        shared=shared,
+        line=_line(thing) or lines.get((shape, dtype)),
+        chain=chain,
+    )
+
+
+def _notes(rows: list[LiveTensor], names: int, budget: SearchBudget) -> Iterator[str]:
+    missing = sum(not row.chain for row in rows)
+    if missing and budget.ended_early:
+        yield (
+            f"The search for holders ended after {budget.seconds:.0f} s: {missing} of {len(rows)} "
+            "are without a name."
         )
-    return LiveTensors(tuple(rows), union_bytes(extents))
+    elif missing:
+        yield (
+            f"Holders were searched for the {names} largest: {missing} of {len(rows)} are without "
+            "a name. Call live_tensors(names=...) for more."
+        )
 
 
 def _shared(extents: list[tuple[int, int]]) -> list[bool]:
@@ -295,7 +320,7 @@ def _line(thing: Any) -> Line | None:
     return made_at(thing) if tracemalloc.is_tracing() else None
 
 
-def _kept_lines(recording: Recording) -> dict[tuple[tuple[int, ...] | None, str], Line]:
+def _kept_lines(recording: Recording) -> _Lines:
     """Give the line for each shape and type of which all kept buffers come from one line."""
     lines: dict[tuple[tuple[int, ...] | None, str], set[Line | None]] = {}
     for buffer in recording.buffers:

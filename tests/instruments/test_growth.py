@@ -17,8 +17,8 @@ import pytest
 
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.growth import Cause, Growth, growth
+from lessons_lib.instruments.growth.causes import counted
 from lessons_lib.instruments.growth.notes import LOSES_REFERENCES
-from lessons_lib.instruments.growth.rules import counted
 from tests.support import growing_steps as steps
 
 CALLS = 10

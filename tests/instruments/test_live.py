@@ -15,8 +15,8 @@ from lessons_lib.common import runtime
 from lessons_lib.common.gc_control import quick_collection
 from lessons_lib.common.results import alt_text
 from lessons_lib.common.runtime import tf
-from lessons_lib.instruments.holders import object_types
-from lessons_lib.instruments.live import LiveTensors, live_tensors
+from lessons_lib.instruments.holders import budget, object_types
+from lessons_lib.instruments.live import LiveTensors, _shared, live_tensors
 from lessons_lib.recording.recorder import record
 
 # Sizes that nothing else in the process has, so that rows can be told from what other tests left.
@@ -172,3 +172,129 @@ def test_bytes_of_overlapping_extents() -> None:
     assert object_types.union_bytes([(100, 10), (105, 10)]) == 15
     assert object_types.union_bytes([(100, 50), (110, 10), (140, 20)]) == 60
     assert object_types.union_bytes([(-1, 10), (-2, 10)]) == 20  # unknown places never overlap
+
+
+def test_shared_is_what_lies_within_another() -> None:
+    rng = np.random.default_rng(0)
+    starts, sizes = rng.integers(0, 60, 300), rng.integers(0, 12, 300)
+    extents = [*zip(starts.tolist(), sizes.tolist(), strict=True), (-5, 8), (-5, 8)]
+
+    def within(i: int, j: int) -> bool:
+        (a, n), (b, m) = extents[i], extents[j]
+        first = (m, -j) > (n, -i)  # the larger first, and of equal ones the first
+        return i != j and first and a >= 0 and b >= 0 and n > 0 and b <= a and a + n <= b + m
+
+    expected = [any(within(i, j) for j in range(len(extents))) for i in range(len(extents))]
+    assert _shared(extents) == expected
+    assert any(expected)
+    assert not all(expected)
+    assert _shared([]) == []
+
+
+def raising(*values: Any) -> Exception:
+    def inside() -> None:
+        kept = [value for value in values if value is not None] or tf.ones(ODD)
+        raise ValueError(len(kept))
+
+    try:
+        inside()
+    except ValueError as error:
+        return error
+    raise AssertionError
+
+
+def chain_of(shape: tuple[int, ...]) -> str:
+    (row,) = [row for row in live_tensors().rows if row.shape == shape]
+    return row.holder
+
+
+def test_kept_exceptions_hold_what_their_functions_had() -> None:
+    saved = raising()
+    where = "saved in test_kept_exceptions_hold_what_their_functions_had() (ValueError)"
+    assert chain_of(ODD) == f"{where} → frame of inside() → tf.Tensor"
+    caused = RuntimeError("later")
+    caused.__cause__, saved = saved, ValueError("other")
+    assert "frame of inside()" in chain_of(ODD)
+    assert chain_of(ODD).startswith("caused in test_kept")
+    errors = {"first": caused}
+    del caused
+    assert chain_of(ODD).startswith("errors in test_kept")
+    errors.clear()
+    gc.collect()
+    assert not [row for row in live_tensors().rows if row.shape == ODD]
+    # A function that is running holds its locals by their names, as ever.
+    here = tf.ones(ODD)
+    assert chain_of(ODD).startswith("here in test_kept")
+    del here, saved
+
+
+def test_arrays_of_objects_hold_tensors() -> None:
+    box = np.empty((2, 2), object)
+    box[0, 1] = tf.ones(ODD)
+    assert chain_of(ODD).startswith("box in test_arrays")
+    boxes = {"first": box}
+    del box
+    assert "boxes in test_arrays_of_objects_hold_tensors() (dict) → ['first']" in chain_of(ODD)
+    inner = np.empty((), object)
+    inner[()] = boxes["first"][0, 1]
+    boxes.clear()
+    assert "numpy.ndarray" in chain_of(ODD)
+    record_array = np.zeros(1, [("tensor", object), ("number", int)])
+    record_array["tensor"][0] = inner[()]
+    del inner
+    assert "record_array" in chain_of(ODD)
+    del record_array
+    plain = [tf.ones(ODD)]
+    assert "plain in test_arrays" in chain_of(ODD)
+    del plain
+
+
+class Training:
+    def __init__(self, optimizer: Any) -> None:
+        self.weights = tf.Variable(tf.ones(ODD))
+        self.optimizer = optimizer
+        optimizer.build([self.weights])
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "slot"),
+    [
+        (lambda: tf.keras.optimizers.Adam(), "._momentums"),
+        (lambda: tf.keras.optimizers.SGD(momentum=0.9), ".momentums"),
+        (lambda: tf.keras.optimizers.RMSprop(), "._velocities"),
+    ],
+)
+def test_slots_belong_to_their_optimizer(optimizer: Any, slot: str) -> None:
+    training = Training(optimizer())
+
+    @tf.function(autograph=False)
+    def step() -> None:
+        gradients = [tf.ones(ODD)]
+        training.optimizer.apply_gradients(zip(gradients, [training.weights], strict=True))
+
+    step()  # its graph holds the slots, too
+    held = [row.holder for row in live_tensors().variables if row.shape == ODD]
+    assert any(f".optimizer ({type(training.optimizer).__name__}) → {slot}" in h for h in held)
+    assert all(h.startswith("training in test_slots") for h in held), held
+    assert any(h.endswith("(Training) → tf.Variable") for h in held)
+
+
+def test_names_that_are_missing_are_said() -> None:
+    kept = [tf.ones([i + 1]) for i in range(5)]
+    result = live_tensors(names=2)
+    missing = sum(not row.chain for row in result.rows)
+    assert missing == len(result) - 2
+    (note,) = result.notes
+    assert f"the 2 largest: {missing} of {len(result)} are without a name" in note
+    assert note in result._repr_html_()
+    assert live_tensors(names=10**6).notes == ()
+    del kept
+
+
+def test_search_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "SEARCH_SECONDS", -1.0)
+    kept = [tf.ones(ODD)]
+    result = live_tensors()
+    assert "ended after" in result.notes[0]
+    assert any(row.shape == ODD for row in result.rows)
+    del kept

@@ -8,7 +8,7 @@ from typing import Final
 
 from lessons_lib.common import system
 from lessons_lib.common.internals import cache_cleaners
-from lessons_lib.instruments.growth.rules import CacheTest
+from lessons_lib.instruments.growth.case import CacheTest
 
 _TEST_CALLS: Final = 3
 

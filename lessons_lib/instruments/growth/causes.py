@@ -72,6 +72,12 @@ def about(nbytes: float) -> str:
     return f"≈ {'−' if nbytes < 0 else ''}{number} {unit}"
 
 
+def counted(number: float, one: str, many: str = "") -> str:
+    """Write a number with its noun: ``"1 operation"``, ``"2.5 operations"``."""
+    text = f"{number:,.0f}" if number == round(number) else f"{number:.3g}"
+    return f"{text} {one}" if text == "1" else f"{text} {many or one + 's'}"
+
+
 @dataclass(frozen=True)
 class Retained:
     """Things of one sort that stay: what they are, where they were made, and who holds them.

@@ -15,6 +15,7 @@ from lessons_lib.common.internals import tensor_shape
 from lessons_lib.instruments.growth.causes import Retained
 from lessons_lib.instruments.growth.observation import CALLS, TARGETS, Group, Leftovers
 from lessons_lib.instruments.growth.sampler import operations_of
+from lessons_lib.instruments.holders.names import bounded, contents, type_name
 from lessons_lib.instruments.holders.object_types import (
     Kind,
     Kinds,
@@ -23,7 +24,7 @@ from lessons_lib.instruments.holders.object_types import (
     variable_bytes,
 )
 from lessons_lib.instruments.holders.reachability import Reached, Tier, array_bytes, is_note
-from lessons_lib.instruments.holders.reference_paths import Namer, bounded, contents, type_name
+from lessons_lib.instruments.holders.reference_paths import Namer
 
 _NAMED: Final = 6  # groups of one kind that are named: a name is a search of its own
 _MINOR: Final = 0.05  # of all objects' bytes: less is not worth a name

@@ -15,7 +15,7 @@ import tracemalloc
 import weakref
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -82,10 +82,8 @@ def observe(
 
     Parameters
     ----------
-    call : callable
-        Calls the step once with its next number.
-    step : callable
-        The user's step, for names.
+    call, step : callable
+        Calls the step once with its next number; the user's step, for names.
     baseline : HeapBaseline
         Set; it is moved, and lifted at the end.
     budget : SearchBudget
@@ -105,35 +103,14 @@ def observe(
     if plan.collect:
         gc.collect()
     baseline.move()
-    watch, gains, counts = ResourceWatch(), [], []
-    before = _traced()
-    marked: list[weakref.ref[Any]] = []
-    first: dict[int, type] = {}
-    for number in range(CALLS):
-        with watch.watching():
-            call()
-        if plan.collect:
-            gc.collect()
-        after = _traced()
-        if number:
-            gains.append(_difference(before, after))
-        new = baseline.new_objects()
-        counts.append(Counter(map(type, new)))
-        # Those that cannot be referred to weakly are known again by address and type.
-        alive = {id(thing): type(thing) for thing in new}
-        if number == 0:
-            marked, first = _weak_targets(new, kinds), alive
-        else:
-            first = {key: cls for key, cls in first.items() if alive.get(key) is cls}
-        del new, alive
-        before = _traced()  # what was noted here is no growth
-    staying = _alive(marked)
+    seen = _watched(call, baseline, kinds, plan)
+    staying = _alive(seen.marked)
     new = baseline.new_objects()
-    lost = watch.lost([thing for thing in new if kinds.of(thing) is Kind.TABLE], CALLS)
+    lost = seen.watch.lost([thing for thing in new if kinds.of(thing) is Kind.TABLE], CALLS)
     baseline.lift()
-    ours: list[object] = [staying, new, marked, first, known]
+    ours: list[object] = [staying, new, seen.marked, seen.first, known]
     with budget:
-        gain = _gain(gains)
+        gain = _gain(seen.gains)
         untracked = [t for t in leaves(plan.wanted(gain), budget) if id(t) not in known]
         ours.append(untracked)
         lines = _lines(kinds, [staying, untracked, new])
@@ -146,7 +123,7 @@ def observe(
         garbage.clear()
         new.clear()
         untracked.clear()
-        left = Leftovers(staying, first, _growing(counts), found, lines, cyclic)
+        left = Leftovers(staying, seen.first, _growing(seen.counts), found, lines, cyclic)
         namer = Namer(step, [*ours, ours, found.reached, left, vars(left)], budget)
         try:
             groups, notes = grouped(left, kinds, namer)
@@ -154,6 +131,43 @@ def observe(
             namer.close()
             left.clear()
     return Observation(groups, gain, lost, uncollected, notes)
+
+
+@dataclass
+class _Seen:
+    """What the calls themselves showed, without holding what they made."""
+
+    watch: ResourceWatch = field(default_factory=ResourceWatch)
+    gains: list[tuple[int, ...] | None] = field(default_factory=list)
+    counts: list[Counter[type]] = field(default_factory=list)
+    marked: list[weakref.ref[Any]] = field(default_factory=list)
+    # Those that cannot be referred to weakly are known again by address and type.
+    first: dict[int, type] = field(default_factory=dict)
+
+
+def _watched(
+    call: Callable[[], None], baseline: HeapBaseline, kinds: Kinds, plan: ObservationPlan
+) -> _Seen:
+    """Call the step, and note what is alive after each call."""
+    seen, before = _Seen(), _traced()
+    for number in range(CALLS):
+        with seen.watch.watching():
+            call()
+        if plan.collect:
+            gc.collect()
+        after = _traced()
+        if number:
+            seen.gains.append(_difference(before, after))
+        new = baseline.new_objects()
+        seen.counts.append(Counter(map(type, new)))
+        alive = {id(thing): type(thing) for thing in new}
+        if number == 0:
+            seen.marked, seen.first = _weak_targets(new, kinds), alive
+        else:
+            seen.first = {key: cls for key, cls in seen.first.items() if alive.get(key) is cls}
+        del new, alive
+        before = _traced()  # what was noted here is no growth
+    return seen
 
 
 def is_quick(seconds: float) -> bool:

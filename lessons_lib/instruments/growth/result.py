@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from lessons_lib.common.results import Result, html_table, summary_html
+from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.growth.causes import Cause, Finding
 from lessons_lib.instruments.growth.counters import Evidence
@@ -107,11 +107,8 @@ def _(result: Growth) -> str:
             align="lllrrll",
         )  # fmt: skip
     advice = [(f.advice,) for f in result.causes if f.advice]
-    notes = [(note,) for note in result.notes]
     return (
-        html
-        + (html_table(("what helps",), advice) if advice else "")
-        + html_table(("notes",), notes)
+        html + (html_table(("what helps",), advice) if advice else "") + notes_table(result.notes)
     )
 
 

@@ -1,6 +1,6 @@
 """From numbers to names: which causes the evidence supports.
 
-`RULES` are applied in order; each takes what it explains out of what is left (`_Case`), so that
+`RULES` are applied in order; each takes what it explains out of what is left (`Case`), so that
 no byte is accused twice.  Counts of living objects are exact, so they accuse first.  Tensor bytes
 that nothing in Python accounts for go to what was accused already, or to the datasets.  What the C
 heap gains beyond all that is native memory: of living objects, of lost tables, or without a name.
@@ -11,184 +11,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
-from lessons_lib.common.units import KIB, MIB, format_bytes
-from lessons_lib.instruments.growth.causes import Cause, Finding, Retained, about
+from lessons_lib.common.units import format_bytes
+from lessons_lib.instruments.growth.case import CacheTest, Case
+from lessons_lib.instruments.growth.causes import Cause, Finding, Retained, about, counted
 from lessons_lib.instruments.growth.counters import Evidence
-from lessons_lib.instruments.growth.observation import Group, HeapGain, Observation
+from lessons_lib.instruments.growth.observation import Group, Observation
+from lessons_lib.instruments.growth.thresholds import (
+    BESIDE_FLOOR,
+    CACHE_FLOOR,
+    CONSTANTS_FLOOR,
+    NATIVE_FLOOR,
+    NATIVE_SHARE,
+    NOTES_FLOOR,
+    OBJECTS_FLOOR,
+    OWNERS_SHARE,
+    PAID_FACTOR,
+    RESIDENT_FLOOR,
+    RESIDENT_SHARE,
+    SETTINGS_CEILING,
+    TENSOR_COST,
+    VARIABLE_COST,
+    VIEWS_SHARE,
+)
 from lessons_lib.instruments.growth.trend import Series, Shape
 from lessons_lib.instruments.holders.object_types import Kind
-from lessons_lib.instruments.holders.reachability import Leaves, Tier
-
-# --- thresholds, in bytes per call unless said otherwise ---------------------------------------
-
-#: Small blocks of Python's: an interpreter that warms up takes some more with each call, for a
-#: while, and fewer and fewer.
-BLOCKS_FLOOR: Final = 8
-#: Objects that hold something else than numbers and texts: one small object a call.
-OBJECTS_FLOOR: Final = 64
-#: Objects beside another cause: a dictionary around each kept tensor is a part of that cause.
-BESIDE_FLOOR: Final = 4 * KIB
-#: Logs of numbers and short texts: a million calls of less than this are 16 GiB, of a usual log's
-#: 200 B they are 200 MB, which nobody looks for.
-NOTES_FLOOR: Final = 16 * KIB
-#: Native memory: what the C heap gains by chance, fragmentation included, stays below.
-NATIVE_FLOOR: Final = 16 * KIB
-#: ... and beside other causes, this share of what they take: sizes of objects are estimates.
-NATIVE_SHARE: Final = 0.5
-#: Objects of at least this share of it may own it: a Keras model's variables have parts in C++.
-#: A reloaded SavedModel leaves some KiB of objects beside megabytes that are not theirs.
-OWNERS_SHARE: Final = 0.25
-#: What an eager tensor costs beside its elements: Python's object, TensorFlow's handle and buffer.
-TENSOR_COST: Final = 2 * KIB
-#: The same of a variable, with its resource, its handle and its names.
-VARIABLE_COST: Final = 16 * KIB
-#: What the process pays is said from this many times the tensors' own bytes on.
-PAID_FACTOR: Final = 4
-#: A cache that gave back less is not what grows.
-CACHE_FLOOR: Final = 4 * KIB
-#: The resident set must rise by this over the second half of the run, in bytes.
-RESIDENT_FLOOR: Final = 8 * MIB
-#: ... and most of its slope must be left over, or the other causes explain it.
-RESIDENT_SHARE: Final = 0.5
-#: Constants in graphs are said from here on.
-CONSTANTS_FLOOR: Final = 16 * KIB
-#: NumPy arrays that look at tensors' memory must be the greater part of what is hidden.
-VIEWS_SHARE: Final = 0.5
-#: A dataset's own settings (sizes, seeds) are small tensors.
-SETTINGS_CEILING: Final = KIB
+from lessons_lib.instruments.holders.reachability import Tier
 
 _NOBODY_COLLECTS: Final = "Python's garbage collector is switched off"
 _HOLDERS: Final = 5  # groups that a finding lists
 
 
-@dataclass(frozen=True)
-class CacheTest:
-    """What emptying the runtime's caches gave back.
-
-    Attributes
-    ----------
-    cache : str
-        Which cache: ``"scalar"`` or ``"kernel"``; empty when emptying gave nothing back.
-    share : float
-        Share of the growth over the tested calls that it gave back.
-    bytes_per_call : float
-    """
-
-    cache: str = ""
-    share: float = 0.0
-    bytes_per_call: float = 0.0
-
-
-@dataclass
-class _Case:
-    """Findings so far, and what is not attributed yet.
-
-    Attributes
-    ----------
-    hidden : float
-        Tensor bytes that no living tensor or variable accounts for.
-    small : float
-        Python's small blocks, which do not lie in the C heap.
-    large, arrays : float
-        Python's larger blocks, and NumPy's: both in the C heap.
-    native : float
-        What the C heap gains beside these.
-    """
-
-    evidence: Evidence
-    seen: Observation
-    findings: list[Finding] = field(default_factory=list)
-    hidden: float = 0.0
-    small: float = 0.0
-    large: float = 0.0
-    arrays: float = 0.0
-    native: float = 0.0
-
-    def __post_init__(self) -> None:
-        evidence, heap = self.evidence, self.seen.heap
-        if evidence.hidden_bytes.grows:
-            self.hidden = max(0.0, evidence.hidden_bytes.slope)
-        if heap.known:
-            self.small, self.large, self.arrays = (
-                max(0.0, gain) for gain in (heap.small, heap.large, heap.numpy)
-            )
-        else:  # sizes of the objects that were found
-            self.small = sum(g.bytes_per_call for g in self.seen.objects)
-            self.arrays = sum(g.bytes_per_call for g in self.seen.arrays)
-        if evidence.c_heap.known:
-            # TensorFlow's allocator takes its memory there, too.
-            self.native = max(0.0, evidence.c_heap.slope - self.large - self.arrays - self.pool)
-
-    @property
-    def pool(self) -> float:
-        """What TensorFlow's allocator hands out more."""
-        tensors = self.evidence.tensor_bytes
-        return max(0.0, tensors.slope) if tensors.known and tensors.grows else 0.0
-
-    @property
-    def python(self) -> float:
-        """Python's objects, NumPy's arrays left out."""
-        return self.small + self.large
-
-    def take(self, *names: str) -> float:
-        """Take amounts that a finding explains; nobody else gets them."""
-        taken = sum(float(getattr(self, name)) for name in names)
-        for name in names:
-            setattr(self, name, 0.0)
-        return taken
-
-    def accused(self, *causes: Cause) -> bool:
-        return any(finding.cause in causes for finding in self.findings)
-
-    def add(self, cause: Cause, nbytes: float, text: str, held: Iterable[Retained] = (), *,
-            exact: bool = False, process: float | None = None) -> None:  # fmt: skip
-        paid = None if process is None else round(process)
-        self.findings.append(Finding(cause, round(nbytes), exact, f"{text}.", tuple(held), paid))
-
-
-def needs_look(evidence: Evidence) -> bool:
-    """Tell whether anything grows that observed calls could explain."""
-    watched = (
-        evidence.live_tensors,
-        evidence.live_tensor_bytes,
-        evidence.variables,
-        evidence.variable_bytes,
-        evidence.functions,
-        evidence.concrete_functions,
-        evidence.orphan_graphs,
-        evidence.graphs,
-        evidence.graph_ops,
-        evidence.table_entries,
-        evidence.hidden_bytes,
-        evidence.python_objects,
-        evidence.c_heap,
-    )
-    return any(series.grows for series in watched) or _more_blocks(evidence)
-
-
-def _more_blocks(evidence: Evidence) -> bool:
-    blocks = evidence.python_blocks
-    return blocks.grows and blocks.late_slope() >= BLOCKS_FLOOR
-
-
-def leaves_to_find(evidence: Evidence, gain: HeapGain) -> Leaves:
-    """Tell whether NumPy arrays and long texts may be what grows; looking for them takes time."""
-    arrays, texts = Leaves.ARRAYS, Leaves.TEXTS
-    if not gain.known:  # both lie in the C heap
-        return arrays | texts if evidence.c_heap.grows or not evidence.c_heap.known else Leaves.NONE
-    built = evidence.concrete_functions, evidence.functions, evidence.graphs, evidence.graph_ops
-    if any(series.grows for series in built):
-        return arrays if gain.numpy >= OBJECTS_FLOOR or evidence.hidden_bytes.grows else Leaves.NONE
-    wanted = arrays if evidence.c_heap.grows or gain.numpy >= OBJECTS_FLOOR else Leaves.NONE
-    return wanted | texts if gain.large >= OBJECTS_FLOOR else wanted
-
-
 def judge(evidence: Evidence, seen: Observation, cache: CacheTest) -> tuple[Finding, ...]:
     """Name the causes, those that cost most first."""
-    case = _Case(evidence, seen)
+    case = Case(evidence, seen)
     for rule in RULES:
         rule(case, cache)
     return tuple(sorted(case.findings, key=lambda finding: -finding.paid))
@@ -201,18 +58,12 @@ def _held(groups: Iterable[Group]) -> tuple[Retained, ...]:
     return tuple(group.held for group in groups)[:_HOLDERS]
 
 
-def counted(number: float, one: str, many: str = "") -> str:
-    """Write a number with its noun: ``"1 operation"``, ``"2.5 operations"``."""
-    text = f"{number:,.0f}" if number == round(number) else f"{number:.3g}"
-    return f"{text} {one}" if text == "1" else f"{text} {many or one + 's'}"
-
-
-def _through_graph(case: _Case) -> float:
+def _through_graph(case: Case) -> float:
     groups = case.seen.of(Kind.TENSOR, Kind.VARIABLE)
     return sum(group.bytes_per_call for group in groups if group.tier is Tier.GRAPH)
 
 
-def _functions(case: _Case, _: CacheTest) -> None:
+def _functions(case: Case, _: CacheTest) -> None:
     functions, traces = case.evidence.functions, case.evidence.concrete_functions
     if not (functions.grows or traces.grows):
         return
@@ -233,7 +84,7 @@ def _functions(case: _Case, _: CacheTest) -> None:
     case.add(Cause.RETRACING, nbytes + _unheld_arrays(case), text, held)
 
 
-def _graphs(case: _Case, _: CacheTest) -> None:
+def _graphs(case: Case, _: CacheTest) -> None:
     evidence = case.evidence
     orphans, graphs, ops = evidence.orphan_graphs, evidence.graphs, evidence.graph_ops
     traced = case.accused(Cause.RETRACING)
@@ -264,7 +115,7 @@ def _graphs(case: _Case, _: CacheTest) -> None:
     case.add(Cause.GRAPH_GROWTH, nbytes, text, held)
 
 
-def _variables(case: _Case, _: CacheTest) -> None:
+def _variables(case: Case, _: CacheTest) -> None:
     count, size = case.evidence.variables, case.evidence.variable_bytes
     groups = tuple(g for g in case.seen.of(Kind.VARIABLE) if g.tier is not Tier.GRAPH)
     if not (count.grows or size.grows) or (count.grows and not groups and case.findings):
@@ -279,7 +130,7 @@ def _variables(case: _Case, _: CacheTest) -> None:
     case.add(Cause.VARIABLES, nbytes, text, _held(groups) or case.seen.suspects, exact=True)
 
 
-def _tensors(case: _Case, _: CacheTest) -> None:
+def _tensors(case: Case, _: CacheTest) -> None:
     count, size = case.evidence.live_tensors, case.evidence.live_tensor_bytes
     groups = tuple(g for g in case.seen.of(Kind.TENSOR) if g.tier is not Tier.GRAPH)
     if not (count.grows or size.grows) or (count.grows and not groups and case.findings):
@@ -305,7 +156,7 @@ def _tensors(case: _Case, _: CacheTest) -> None:
     case.add(Cause.RETAINED_TENSORS, nbytes, text, held, exact=exact, process=paid)
 
 
-def _tensors_text(case: _Case) -> str:
+def _tensors_text(case: Case) -> str:
     count = case.evidence.live_tensors
     if not count.grows:
         return "The eager tensors that are alive become larger from call to call"
@@ -317,7 +168,7 @@ def _tensors_text(case: _Case) -> str:
     return f"Eager tensors stay alive: {count.slope:.3g} more a call"
 
 
-def _paid_for_tensors(case: _Case, nbytes: float, count: Series) -> float | None:
+def _paid_for_tensors(case: Case, nbytes: float, count: Series) -> float | None:
     """Give what small tensors cost the process; their own objects are no further cause."""
     beside = min(case.python, sum(g.bytes_per_call for g in case.seen.objects)) + min(
         case.native, TENSOR_COST * count.slope
@@ -330,7 +181,7 @@ def _paid_for_tensors(case: _Case, nbytes: float, count: Series) -> float | None
     return paid if nbytes and paid > PAID_FACTOR * nbytes else None
 
 
-def _shared_arrays(case: _Case, _: CacheTest) -> None:
+def _shared_arrays(case: Case, _: CacheTest) -> None:
     """NumPy arrays that look at a tensor's memory keep it alive when the tensor is gone."""
     arrays = case.seen.arrays
     weight = sum(group.bytes_per_call for group in arrays)
@@ -340,7 +191,7 @@ def _shared_arrays(case: _Case, _: CacheTest) -> None:
     case.add(Cause.PYTHON_OBJECTS, case.take("hidden"), text, _held(arrays))
 
 
-def _datasets(case: _Case, _: CacheTest) -> None:
+def _datasets(case: Case, _: CacheTest) -> None:
     datasets, tables = case.evidence.datasets, case.evidence.table_entries
     if tables.grows and not datasets.grows:
         # In a table or queue, or in C++ memory that no tensor counter sees.
@@ -363,7 +214,7 @@ def _datasets(case: _Case, _: CacheTest) -> None:
     case.add(Cause.DATASET_BUFFERS, nbytes, text, held or case.seen.suspects)
 
 
-def _unheld_arrays(case: _Case, most: float = math.inf) -> float:
+def _unheld_arrays(case: Case, most: float = math.inf) -> float:
     """Take NumPy's bytes that no array of the program's holds: TensorFlow adopted them.
 
     Of living tensors and variables they are counted already.
@@ -374,7 +225,7 @@ def _unheld_arrays(case: _Case, most: float = math.inf) -> float:
     return adopted
 
 
-def _runtime(case: _Case, cache: CacheTest) -> None:
+def _runtime(case: Case, cache: CacheTest) -> None:
     if not cache.cache or cache.bytes_per_call < CACHE_FLOOR:
         return
     case.take("hidden")
@@ -386,7 +237,7 @@ def _runtime(case: _Case, cache: CacheTest) -> None:
     case.add(Cause.RUNTIME_CACHE, cache.bytes_per_call, text)
 
 
-def _objects(case: _Case, _: CacheTest) -> None:
+def _objects(case: Case, _: CacheTest) -> None:
     """Python's objects, the program's own and libraries', with the native memory that is theirs."""
     objects, arrays = case.seen.objects, case.seen.arrays
     array_bytes = case.arrays
@@ -417,7 +268,7 @@ def _objects(case: _Case, _: CacheTest) -> None:
     case.add(Cause.PYTHON_OBJECTS, nbytes, text, held, exact=exact)
 
 
-def _accused_objects(case: _Case) -> float:
+def _accused_objects(case: Case) -> float:
     """Give the bytes of Python's objects if they are a cause of their own, else 0."""
     objects = case.seen.objects
     mine = sum(group.bytes_per_call for group in objects if not group.is_note)
@@ -436,7 +287,7 @@ def _accused_objects(case: _Case) -> float:
     return min(others, heap) if others >= BESIDE_FLOOR else 0.0
 
 
-def _native_rest(case: _Case) -> float:
+def _native_rest(case: Case) -> float:
     """Give native bytes that are neither tensors nor a small share of other causes, else 0."""
     # The allocator may take up to twice what it hands out.
     named = max(case.pool, sum(finding.paid for finding in case.findings))
@@ -444,7 +295,7 @@ def _native_rest(case: _Case) -> float:
     return case.native if enough and case.evidence.c_heap.grows else 0.0
 
 
-def _native(case: _Case, _: CacheTest) -> None:
+def _native(case: Case, _: CacheTest) -> None:
     rest, tables = _native_rest(case), case.seen.lost_tables
     if not rest:
         return
@@ -460,7 +311,7 @@ def _native(case: _Case, _: CacheTest) -> None:
     case.add(Cause.NATIVE_MEMORY, rest + case.take("hidden"), text)
 
 
-def _allocator(case: _Case, _: CacheTest) -> None:
+def _allocator(case: Case, _: CacheTest) -> None:
     rss = case.evidence.rss
     if not all(finding.cause is Cause.RUNTIME_CACHE for finding in case.findings):
         return
@@ -480,7 +331,7 @@ def _allocator(case: _Case, _: CacheTest) -> None:
 
 #: In the order in which bytes are attributed: counts of what TensorFlow made, then what only
 #: native code holds, then what is left.
-RULES: Final[tuple[Callable[[_Case, CacheTest], None], ...]] = (
+RULES: Final[tuple[Callable[[Case, CacheTest], None], ...]] = (
     _functions,
     _graphs,
     _variables,

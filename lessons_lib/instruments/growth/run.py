@@ -19,6 +19,7 @@ from lessons_lib.common import runtime
 from lessons_lib.common.arguments import check_count, check_function
 from lessons_lib.common.gc_control import HeapBaseline, collects_by_itself
 from lessons_lib.instruments.growth.cache_test import empty_caches
+from lessons_lib.instruments.growth.case import CacheTest
 from lessons_lib.instruments.growth.causes import Finding, Retained
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.groups import description, measured
@@ -32,17 +33,16 @@ from lessons_lib.instruments.growth.leftovers import (
 from lessons_lib.instruments.growth.notes import run_notes
 from lessons_lib.instruments.growth.observation import Observation
 from lessons_lib.instruments.growth.result import BLIND, Growth
-from lessons_lib.instruments.growth.rules import (
-    CACHE_FLOOR,
-    CacheTest,
-    judge,
+from lessons_lib.instruments.growth.rules import judge
+from lessons_lib.instruments.growth.sampler import Sampler
+from lessons_lib.instruments.growth.triggers import (
     leaves_to_find,
+    may_be_cache,
     needs_look,
 )
-from lessons_lib.instruments.growth.sampler import Sampler
 from lessons_lib.instruments.holders.budget import SearchBudget
+from lessons_lib.instruments.holders.names import type_name
 from lessons_lib.instruments.holders.object_types import Kind, tensor_bytes
-from lessons_lib.instruments.holders.reference_paths import type_name
 from lessons_lib.instruments.holders.search import who_holds
 
 _SUSPECTS: Final = 5
@@ -95,12 +95,10 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
 
     Notes
     -----
-    When something grows, the step is called a few more times (up to 13) to find out what holds it,
-    three of them with tracemalloc if they are quick.  The search for holders takes 10 s at most.
-    Python's garbage is collected after each call, unless the program has switched that off.
-
-    Not seen: who took native memory that no living object stands for, memory on other devices than
-    the CPU, and what only begins to grow later.
+    When something grows, the step is called up to 13 times more to find out what holds it, three of
+    them with tracemalloc if they are quick.  The search for holders takes 10 s at most.  Garbage is
+    collected after each call, unless the program has switched that off.  See `BLIND` for what is
+    not seen.
 
     Examples
     --------
@@ -112,32 +110,37 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
     iterations = check_count(iterations, "iterations", 5)
     warmup = check_count(warmup, "warmup", 0)
     call = _Steps(step, takes_number(step))
-    label = str(getattr(step, "__name__", type(step).__name__))
-    gc.collect()
-    everything = gc.get_objects()
     baseline, budget = HeapBaseline(), SearchBudget()
-    baseline.move()
     try:
-        collect = collects_by_itself()
-        sampler = Sampler(baseline, warmup + iterations + 1, everything, collect=collect)
-        everything.clear()
-        sampler.read()
-        for number in range(warmup + iterations):
-            call()
-            sampler.read()
-            if number == warmup:
-                sampler.remember_graphs()
+        sampler = _measured(call, baseline, warmup, iterations)
         evidence = sampler.evidence(warmup)
         waiting = float(sampler.waiting[warmup + 1 :].mean())
         seen, cache, extra = _explained(call, sampler, evidence, budget)
         del sampler
     finally:
-        everything.clear()
         baseline.lift()
         budget.close()
     causes = judge(evidence, seen, cache)
     notes = (*run_notes(evidence, seen, causes, waiting), *seen.notes, *extra, BLIND)
+    label = str(getattr(step, "__name__", type(step).__name__))
     return Growth(label, iterations, warmup, causes, evidence, notes)
+
+
+def _measured(call: _Steps, baseline: HeapBaseline, warmup: int, iterations: int) -> Sampler:
+    """Call the step, and read everything before the first call and after each."""
+    gc.collect()
+    everything = gc.get_objects()
+    baseline.move()
+    collect = collects_by_itself()
+    sampler = Sampler(baseline, warmup + iterations + 1, everything, collect=collect)
+    everything.clear()  # before a call that may raise, and whose traceback would keep it
+    sampler.read()
+    for number in range(warmup + iterations):
+        call()
+        sampler.read()
+        if number == warmup:
+            sampler.remember_graphs()
+    return sampler
 
 
 def _explained(
@@ -160,7 +163,7 @@ def _explained(
         if not tracing and tracemalloc.is_tracing():
             tracemalloc.stop()
     cache = CacheTest()
-    if _unexplained(evidence, seen):
+    if may_be_cache(evidence, seen):
         sampler.baseline.move()  # for quick collections
         cache, said = empty_caches(call)
         extra += said
@@ -216,22 +219,6 @@ def _suspects(
         (helpers if chain == only_type else named).append(held)
     things.clear()
     return (*named, *helpers)
-
-
-def _unexplained(evidence: Evidence, seen: Observation) -> bool:
-    """Tell whether the C heap grows without functions, graphs or other objects to explain it."""
-    explained = (
-        evidence.functions,
-        evidence.concrete_functions,
-        evidence.graphs,
-        evidence.graph_ops,
-        evidence.datasets,
-        evidence.variables,
-    )
-    if any(series.grows for series in explained) or any(g.is_native for g in seen.objects):
-        return False
-    heap, python = evidence.c_heap, seen.heap
-    return heap.grows and heap.slope - python.large - python.numpy > CACHE_FLOOR
 
 
 def takes_number(step: Callable[..., Any]) -> bool:

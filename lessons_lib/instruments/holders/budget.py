@@ -17,7 +17,8 @@ class SearchBudget:
 
     Parameters
     ----------
-    seconds : float
+    seconds : float, optional
+        By default `SEARCH_SECONDS`.
 
     Attributes
     ----------
@@ -25,8 +26,8 @@ class SearchBudget:
         Whether anything was left out because the time had run out.
     """
 
-    def __init__(self, seconds: float = SEARCH_SECONDS) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float | None = None) -> None:
+        self.seconds = SEARCH_SECONDS if seconds is None else seconds
         self.ended_early = False
         self._spent = 0.0
         self._mark: float | None = None

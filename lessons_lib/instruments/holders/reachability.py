@@ -22,8 +22,8 @@ import numpy as np
 
 from lessons_lib.common.internals import EagerTensor
 from lessons_lib.instruments.holders.budget import SearchBudget
+from lessons_lib.instruments.holders.names import contents, instance_dict, running_frames
 from lessons_lib.instruments.holders.object_types import Kind, Kinds, is_native
-from lessons_lib.instruments.holders.reference_paths import contents, instance_dict, running_frames
 
 _LONG_TEXT: Final = 200
 _CHUNK: Final = 8192
@@ -107,7 +107,8 @@ class Survey:
         return False
 
 
-def _tier_of(kind: Kind) -> Tier:
+def tier_of(kind: Kind) -> Tier:
+    """Tell through what something of a kind holds what it holds."""
     if Kinds.is_graph_part(kind):
         return Tier.GRAPH
     return Tier.PLAIN if kind is Kind.OTHER else Tier.LIBRARY
@@ -234,9 +235,9 @@ def survey(
             for held in contents(holder):
                 if id(held) in new:
                     kind = kinds.of(held)
-                    edges.append(Reached(held, kind, holder, True, _tier_of(kind)))
+                    edges.append(Reached(held, kind, holder, True, tier_of(kind)))
     # The first way to a thing counts: better through the program's own than through a library's.
-    edges.sort(key=lambda edge: _tier_of(kinds.of(edge.parent)))
+    edges.sort(key=lambda edge: tier_of(kinds.of(edge.parent)))
     for edge in edges:
         queues[edge.tier].append(edge)
     for tier in Tier:
@@ -267,7 +268,7 @@ def _walk(
             if id(held) in new and id(held) not in reached:
                 kind = kinds.of(held)
                 found = Reached(held, kind, here.thing, False, tier)
-                queues[max(tier, _tier_of(kind))].append(found)
+                queues[max(tier, tier_of(kind))].append(found)
     return True
 
 

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lessons_lib.instruments.holders.budget import SearchBudget
+from lessons_lib.instruments.holders.names import type_name
 from lessons_lib.instruments.holders.object_types import Kinds
 from lessons_lib.instruments.holders.reachability import survey
-from lessons_lib.instruments.holders.reference_paths import Namer, named_locals, type_name
+from lessons_lib.instruments.holders.reference_paths import Namer
+from lessons_lib.instruments.holders.user_objects import named_paths
 
 
 def who_holds(
@@ -41,20 +43,32 @@ def who_holds(
     """
     own = [things, *ignore]
     with budget:
-        found = survey(things, [], kinds, [*own, own], budget)
-        namer = Namer(step, [*own, own, found.reached], budget)
-        try:
-            chains = {
-                id(thing): namer.chain(found.way_to(thing))
-                for thing in things
-                if id(thing) in found.reached and not budget.is_over()
-            }
-            if budget.ended_early:
-                return chains
-            # The collector does not see what running functions have in their locals.
-            unseen = [thing for thing in things if id(thing) not in chains]
-            names = named_locals(unseen)
-            return chains | {id(t): (names.get(id(t), type_name(t)),) for t in unseen}
-        finally:
-            namer.close()
-            found.reached.clear()
+        chains = named_paths(things, kinds, budget, [*own, own])
+        unnamed = [thing for thing in things if id(thing) not in chains]
+        if unnamed and not budget.is_over():
+            chains |= _climbed(unnamed, kinds, budget, step, [*own, own, unnamed])
+    return chains
+
+
+def _climbed(
+    things: list[Any],
+    kinds: Kinds,
+    budget: SearchBudget,
+    step: Callable[..., Any] | None,
+    own: list[object],
+) -> dict[int, tuple[str, ...]]:
+    """Name what the program's own names do not lead to."""
+    found = survey(things, [], kinds, [*own, own], budget)
+    namer = Namer(step, [*own, own, found.reached], budget)
+    try:
+        chains = {
+            id(thing): namer.chain(found.way_to(thing))
+            for thing in things
+            if id(thing) in found.reached and not budget.is_over()
+        }
+    finally:
+        namer.close()
+        found.reached.clear()
+    if budget.ended_early:
+        return chains
+    return chains | {id(t): (type_name(t),) for t in things if id(t) not in chains}

@@ -1,0 +1,97 @@
+"""What the rules work on: the evidence, what is not attributed yet, and the findings so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lessons_lib.instruments.growth.causes import Cause, Finding, Retained
+from lessons_lib.instruments.growth.counters import Evidence
+from lessons_lib.instruments.growth.observation import Observation
+
+
+@dataclass(frozen=True)
+class CacheTest:
+    """What emptying the runtime's caches gave back.
+
+    Attributes
+    ----------
+    cache : str
+        Which cache: ``"scalar"`` or ``"kernel"``; empty when emptying gave nothing back.
+    share : float
+        Share of the growth over the tested calls that it gave back.
+    bytes_per_call : float
+    """
+
+    cache: str = ""
+    share: float = 0.0
+    bytes_per_call: float = 0.0
+
+
+@dataclass
+class Case:
+    """Findings so far, and what is not attributed yet.
+
+    Attributes
+    ----------
+    hidden : float
+        Tensor bytes that no living tensor or variable accounts for.
+    small : float
+        Python's small blocks, which do not lie in the C heap.
+    large, arrays : float
+        Python's larger blocks, and NumPy's: both in the C heap.
+    native : float
+        What the C heap gains beside these.
+    """
+
+    evidence: Evidence
+    seen: Observation
+    findings: list[Finding] = field(default_factory=list)
+    hidden: float = 0.0
+    small: float = 0.0
+    large: float = 0.0
+    arrays: float = 0.0
+    native: float = 0.0
+
+    def __post_init__(self) -> None:
+        evidence, heap = self.evidence, self.seen.heap
+        if evidence.hidden_bytes.grows:
+            self.hidden = max(0.0, evidence.hidden_bytes.slope)
+        if heap.known:
+            self.small, self.large, self.arrays = (
+                max(0.0, gain) for gain in (heap.small, heap.large, heap.numpy)
+            )
+        else:  # sizes of the objects that were found
+            self.small = sum(g.bytes_per_call for g in self.seen.objects)
+            self.arrays = sum(g.bytes_per_call for g in self.seen.arrays)
+        if evidence.c_heap.known:
+            # TensorFlow's allocator takes its memory there, too.
+            self.native = max(0.0, evidence.c_heap.slope - self.large - self.arrays - self.pool)
+
+    @property
+    def pool(self) -> float:
+        """What TensorFlow's allocator hands out more."""
+        tensors = self.evidence.tensor_bytes
+        return max(0.0, tensors.slope) if tensors.known and tensors.grows else 0.0
+
+    @property
+    def python(self) -> float:
+        """Python's objects, NumPy's arrays left out."""
+        return self.small + self.large
+
+    def take(self, *names: str) -> float:
+        """Take amounts that a finding explains; nobody else gets them."""
+        taken = sum(float(getattr(self, name)) for name in names)
+        for name in names:
+            setattr(self, name, 0.0)
+        return taken
+
+    def accused(self, *causes: Cause) -> bool:
+        """Tell whether something was found that has one of these causes."""
+        return any(finding.cause in causes for finding in self.findings)
+
+    def add(self, cause: Cause, nbytes: float, text: str, held: Iterable[Retained] = (), *,
+            exact: bool = False, process: float | None = None) -> None:  # fmt: skip
+        """Find a cause."""
+        paid = None if process is None else round(process)
+        self.findings.append(Finding(cause, round(nbytes), exact, f"{text}.", tuple(held), paid))

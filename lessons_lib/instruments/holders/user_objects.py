@@ -1,0 +1,132 @@
+"""From the program's own names down to objects: who holds them, as the program's author says it.
+
+The search starts at the globals of the program's modules and the locals of its running functions,
+and goes down all references at once, the plainest first: through the program's own objects, then
+through TensorFlow's and Keras', and last through traced functions and their graphs.  So an
+optimizer's slot is the optimizer's, though a graph holds it as well.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections import deque
+from typing import Any, Final
+
+from lessons_lib.common.source import is_user_file
+from lessons_lib.instruments.holders.budget import SearchBudget
+from lessons_lib.instruments.holders.names import (
+    contents,
+    labels,
+    locals_of,
+    named_parts,
+    running_frames,
+    type_name,
+)
+from lessons_lib.instruments.holders.object_types import Kinds
+from lessons_lib.instruments.holders.reachability import Tier, tier_of
+from lessons_lib.instruments.holders.reference_paths import is_of_user, is_ours
+
+_MOST: Final = 400_000  # objects that are looked at: more take seconds
+_LOOK: Final = 2048  # objects between two looks at the clock
+#: What leads out of the program into everything else.
+_DOORS: Final = (types.ModuleType, types.FrameType, types.CodeType, types.BuiltinFunctionType)
+
+
+def named_paths(
+    things: list[Any], kinds: Kinds, budget: SearchBudget, ignore: list[object]
+) -> dict[int, tuple[str, ...]]:
+    """Name those of some objects that the program's own names lead to.
+
+    Parameters
+    ----------
+    things : list
+    kinds : Kinds
+    budget : SearchBudget
+    ignore : list
+        Containers that do not count.
+
+    Returns
+    -------
+    dict of int to tuple of str
+        By address: the chain from a name in the program down to the thing.
+    """
+    wanted = {id(thing) for thing in things}
+    above: dict[int, tuple[object, object, str]] = {}  # object, what holds it, its name if a root
+    queues: dict[Tier, deque[tuple[object, object, str]]] = {tier: deque() for tier in Tier}
+    passed = {id(container) for container in ignore}
+    passed |= {id(t) for t in (things, ignore, wanted, above, queues, passed, *queues.values())}
+    for name, value in _names():
+        queues[tier_of(kinds.of(value))].append((value, None, f"{name} ({type_name(value)})"))
+    seen = 0
+    for tier in Tier:
+        queue = queues[tier]
+        while queue and wanted and seen < _MOST:
+            thing, holder, name = queue.popleft()
+            if id(thing) in above or id(thing) in passed:
+                continue
+            above[id(thing)] = (thing, holder, name)
+            wanted.discard(id(thing))
+            seen += 1
+            if seen % _LOOK == 0 and budget.is_over():
+                return _chains(things, above)
+            for label, held in _held(thing):
+                if id(held) not in above:
+                    kind = kinds.of(held)
+                    queues[max(tier, tier_of(kind))].append((held, thing, label))
+    return _chains(things, above)
+
+
+def _names() -> list[tuple[str, Any]]:
+    """List the program's names: globals first, and those that begin with an underscore last."""
+    found: list[tuple[str, Any]] = []
+    for module, loaded in list(sys.modules.items()):
+        if isinstance(loaded, types.ModuleType) and is_of_user(module, vars(loaded)):
+            found += list(vars(loaded).items())
+    for frame in running_frames():
+        if is_user_file(frame.f_code.co_filename):
+            where = f"in {frame.f_code.co_name}()"
+            found += [(f"{name} {where}", value) for name, value in locals_of(frame)]
+    found = [(name, value) for name, value in found if not isinstance(value, types.ModuleType)]
+    return sorted(found, key=lambda named: named[0].startswith("_"))
+
+
+def _held(thing: object) -> list[tuple[str, Any]]:
+    """List what an object holds, with its name where that is known in full."""
+    if isinstance(thing, types.FunctionType):
+        return named_parts(thing)
+    if isinstance(thing, type):
+        return named_parts(thing) if _is_of_user(thing) else []
+    if is_ours(thing) or (isinstance(thing, _DOORS) and not _is_finished(thing)):
+        return []
+    # Not the class of an object: it leads to all others of its module.
+    return [("", held) for held in contents(thing) if held is not type(thing)]
+
+
+def _is_of_user(cls: type) -> bool:
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    return is_user_file(str(file or "<stdin>"))
+
+
+def _is_finished(thing: object) -> bool:
+    """Tell whether a frame is not running: an exception keeps it, and its locals."""
+    return isinstance(thing, types.FrameType) and all(thing is not f for f in running_frames())
+
+
+def _chains(
+    things: list[Any], above: dict[int, tuple[object, object, str]]
+) -> dict[int, tuple[str, ...]]:
+    found = {}
+    for thing in things:
+        here = above.get(id(thing))
+        path: list[object] = []
+        name = ""
+        while here is not None:
+            path.append(here[0])
+            name = here[2]
+            here = None if name else above.get(id(here[1]))
+        if path:
+            path.reverse()
+            found[id(thing)] = (name, *labels(path))
+    above.clear()
+    return found
