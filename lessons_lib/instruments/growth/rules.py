@@ -253,7 +253,7 @@ def _objects(case: Case, _: CacheTest) -> None:
         return
     case.take("small", "large", "arrays", *(["native"] if owned else []))
     text = "Python objects stay alive"
-    if case.seen.garbage and not objects:
+    if _in_cycles(case) and not objects:
         text = f"Python objects stay in reference cycles, and {_NOBODY_COLLECTS}"
     if array_bytes == nbytes:
         text += ": NumPy arrays"
@@ -268,20 +268,22 @@ def _objects(case: Case, _: CacheTest) -> None:
     case.add(Cause.PYTHON_OBJECTS, nbytes, text, held, exact=exact)
 
 
+def _in_cycles(case: Case) -> bool:
+    return bool(case.seen.garbage) and case.evidence.python_objects.grows
+
+
 def _accused_objects(case: Case) -> float:
     """Give the bytes of Python's objects if they are a cause of their own, else 0."""
     objects = case.seen.objects
     mine = sum(group.bytes_per_call for group in objects if not group.is_note)
-    notes = sum(group.bytes_per_call for group in objects if group.is_note)
     # The heap's own figure has what an object's size does not: its attributes' storage.
     heap = case.python
-    if case.seen.garbage and not case.findings:
+    if _in_cycles(case) and not case.findings:
         return heap if heap >= OBJECTS_FLOOR else 0.0
     if not case.findings:
-        if mine + notes and mine < OBJECTS_FLOOR:
-            return heap if heap >= NOTES_FLOOR else 0.0
-        # Large though nobody holds it, or held by somebody.
-        return heap if mine >= OBJECTS_FLOOR or heap >= NOTES_FLOOR else 0.0
+        if mine >= OBJECTS_FLOOR:  # they were counted, whatever else the heap gave back
+            return max(heap, mine)
+        return heap if heap >= NOTES_FLOOR else 0.0
     # Containers of what is accused already belong to it, as long as they are not the greater part.
     others = sum(g.bytes_per_call for g in objects if g.bytes_per_call > g.target_bytes)
     return min(others, heap) if others >= BESIDE_FLOOR else 0.0

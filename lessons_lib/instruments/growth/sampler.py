@@ -18,7 +18,7 @@ import numpy as np
 
 from lessons_lib.common import system
 from lessons_lib.common.gc_control import HeapBaseline
-from lessons_lib.common.internals import concrete_functions, outer_graph
+from lessons_lib.common.internals import concrete_functions, outer_graph, runtime_is_set_up
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.trend import Floats, fit
@@ -98,12 +98,12 @@ class Sampler:
     def read(self) -> None:
         """Read everything now, after collecting garbage."""
         row, i = self.rows, self.count
-        allocated = _or_nan(system.allocator_bytes())
+        allocated = _allocated()
         if self.collect:
             gc.collect()
         row["python_blocks"][i] = sys.getallocatedblocks()
         found = self._find()
-        row["tensor_bytes"][i] = pool = _or_nan(system.allocator_bytes())
+        row["tensor_bytes"][i] = pool = _allocated()
         self.waiting[i] = allocated - pool
         self._tensors(found)
         row["python_objects"][i] = found.objects
@@ -194,6 +194,12 @@ class _Found:
 
     def of(self, kind: Kind) -> list[Any]:
         return self.by_kind.get(kind, [])
+
+
+def _allocated() -> float:
+    if not runtime_is_set_up():  # nothing has been allocated yet
+        return 0.0
+    return _or_nan(system.allocator_bytes())
 
 
 def _or_nan(value: int | None) -> float:
