@@ -138,7 +138,7 @@ def test_reported_trouble_is_named(name: str) -> None:
 
 
 def test_fitted_keras_model_is_explained_down_to_what_holds_it() -> None:
-    result = look(steps.model_a_round(reuse=False), iterations=6, warmup=1)
+    result = look(steps.model_a_round(reuse=False), iterations=5, warmup=1)
     assert result.cause == Cause.GRAPH_GROWTH, explain(result)
     # TensorFlow keeps the gradient of each custom_gradient that it met in a graph (Keras'
     # optimizer sums its gradients through one) in a dictionary for good, and with it the graph.
@@ -151,13 +151,13 @@ def test_fitted_keras_model_is_explained_down_to_what_holds_it() -> None:
 
 
 def test_clear_session_does_not_free_a_fitted_model() -> None:
-    result = look(steps.model_a_round(reuse=False, clear=True), iterations=6, warmup=1)
+    result = look(steps.model_a_round(reuse=False, clear=True), iterations=5, warmup=1)
     assert result.cause == Cause.GRAPH_GROWTH, explain(result)
     assert "gradient_registry" in result.holder
 
 
 def test_model_that_is_reused_does_not_grow() -> None:
-    result = look(steps.model_a_round(reuse=True))
+    result = look(steps.model_a_round(reuse=True), iterations=6)
     assert result.cause == Cause.NONE, explain(result)
 
 

@@ -275,7 +275,9 @@ def _in_cycles(case: Case) -> bool:
 def _accused_objects(case: Case) -> float:
     """Give the bytes of Python's objects if they are a cause of their own, else 0."""
     objects = case.seen.objects
-    mine = sum(group.bytes_per_call for group in objects if not group.is_note)
+    # Containers of what is accused already belong to it, as long as they are not the greater part.
+    own = [group for group in objects if group.bytes_per_call > group.target_bytes]
+    mine = sum(group.bytes_per_call for group in own if not group.is_note)
     # The heap's own figure has what an object's size does not: its attributes' storage.
     heap = case.python
     if _in_cycles(case) and not case.findings:
@@ -284,8 +286,7 @@ def _accused_objects(case: Case) -> float:
         if mine >= OBJECTS_FLOOR:  # they were counted, whatever else the heap gave back
             return max(heap, mine)
         return heap if heap >= NOTES_FLOOR else 0.0
-    # Containers of what is accused already belong to it, as long as they are not the greater part.
-    others = sum(g.bytes_per_call for g in objects if g.bytes_per_call > g.target_bytes)
+    others = sum(group.bytes_per_call for group in own)
     return min(others, heap) if others >= BESIDE_FLOOR else 0.0
 
 
