@@ -6,6 +6,7 @@ happens without it.
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import functools
 import gc
@@ -276,6 +277,17 @@ def _links() -> None:
     assert internals.LRU_LINK in names
 
 
+def _type_cache() -> None:
+    square = _squared()
+    square(tf.constant(1.0))
+    (table,) = square._function_cache._dispatch_dict.values()
+    most = internals.type_cache_limit(table._dispatch_cache)
+    assert most is not None
+    assert most >= 100
+    assert internals.type_cache_limit(collections.OrderedDict()) is None
+    assert internals.type_cache_limit({}) is None
+
+
 def _patterns() -> None:
     re.compile("a pattern")
     assert internals.pattern_cache_limit(vars(re)["_cache"]) == vars(re)["_MAXCACHE"]
@@ -360,6 +372,8 @@ _USES: dict[str, Callable[[], None]] = {
     "Trainer._symbolic_build": _builds,
     "Context._rng": _seeds,
     "re._cache": _patterns,
+    "TypeDispatchTable._dispatch_cache": _type_cache,
+    "tensorflow.core.function.polymorphism.type_dispatch:_MAX_DISPATCH_CACHE": _type_cache,
 }
 
 

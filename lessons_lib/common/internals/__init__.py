@@ -64,6 +64,7 @@ from lessons_lib.common.internals.functions import (
     trace_cache,
     traces_in,
     tracing_compilation,
+    type_cache_limit,
     weak_key,
 )
 from lessons_lib.common.internals.graphs import (
@@ -156,6 +157,7 @@ __all__ = [
     "traced_error",
     "traced_graph",
     "traces_in",
+    "type_cache_limit",
     "tracing_compilation",
     "weak_key",
 ]

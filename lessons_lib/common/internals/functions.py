@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import gc
 from typing import Any, Final
 
 from lessons_lib.common.internals.entries import enter, module, of_object, part
@@ -60,6 +62,24 @@ def traces_in(cache: Any) -> list[tuple[Any, Any]]:
     if cache is None:
         return []
     return [(context, concrete) for (context, _), concrete in list(cache._primary.items())]
+
+
+_BOUNDED: Final = ("that a function remembers so many types only", "it is called growth")
+_MOST_TYPES: Final = part(
+    "tensorflow.core.function.polymorphism.type_dispatch:_MAX_DISPATCH_CACHE", *_BOUNDED
+)
+
+
+@of_object("TypeDispatchTable._dispatch_cache", *_BOUNDED)
+def type_cache_limit(thing: object) -> int | None:
+    """Give how many types of arguments a function's table of them holds; None for other objects."""
+    if not isinstance(thing, collections.OrderedDict) or not isinstance(_MOST_TYPES, int):
+        return None
+    for holder in gc.get_referrers(thing):
+        namespace = holder if isinstance(holder, dict) else getattr(holder, "__dict__", {})
+        if namespace.get("_dispatch_cache") is thing:
+            return _MOST_TYPES
+    return None
 
 
 @of_object("Function._descriptor_cache", "a method's traces for each instance", _NO_REPORT)

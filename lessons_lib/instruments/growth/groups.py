@@ -76,9 +76,9 @@ def grouped(
             chain = ("a reference cycle that nobody collects", *chain)
         elif len(chain) == 1 and alike.kind is Kind.TENSOR and tapes:
             chain = (*_chain(left, tapes[0], namer), *chain)  # C++ code of the tape holds it
-        group = _group(alike, thing, left, chain)
-        groups.append(group)
         limit = bounded(left.survey.way_to(thing)[0])
+        group = _group(alike, thing, left, chain, limit)
+        groups.append(group)
         if limit is not None:
             notes.append(f"{group.held.holder}: {limit}, so this growth ends there.")
     if not left.survey.complete:
@@ -88,7 +88,9 @@ def grouped(
     return tuple(groups), tuple(notes)
 
 
-def _group(alike: _Alike, thing: Any, left: Leftovers, chain: tuple[str, ...]) -> Group:
+def _group(
+    alike: _Alike, thing: Any, left: Leftovers, chain: tuple[str, ...], limit: str | None
+) -> Group:
     held = Retained(
         description(thing, alike.kind),
         alike.shape,
@@ -107,6 +109,7 @@ def _group(alike: _Alike, thing: Any, left: Leftovers, chain: tuple[str, ...]) -
         is_native=alike.is_native,
         target_bytes=alike.target_bytes,
         in_cycle=alike.in_cycle,
+        is_bounded=limit is not None,
     )
 
 

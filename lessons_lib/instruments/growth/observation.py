@@ -68,7 +68,9 @@ class Group:
     target_bytes : float
         Bytes per call of tensors, variables and the like that hang on them.
     in_cycle : bool
-        Whether only reference cycles held them, until garbage was collected.
+        Whether only reference cycles hold them, and nobody collects garbage.
+    is_bounded : bool
+        Whether what holds them only holds so many.
     """
 
     kind: Kind
@@ -79,6 +81,7 @@ class Group:
     is_native: bool = False
     target_bytes: float = 0.0
     in_cycle: bool = False
+    is_bounded: bool = False
 
     @property
     def bytes_per_call(self) -> float:

@@ -277,7 +277,8 @@ def _accused_objects(case: Case) -> float:
     objects = case.seen.objects
     # Containers of what is accused already belong to it, as long as they are not the greater part.
     own = [group for group in objects if group.bytes_per_call > group.target_bytes]
-    mine = sum(group.bytes_per_call for group in own if not group.is_note)
+    # Small entries of a bounded cache are as little growth as a log is.
+    mine = sum(g.bytes_per_call for g in own if not (g.is_note or g.is_bounded))
     # The heap's own figure has what an object's size does not: its attributes' storage.
     heap = case.python
     if _in_cycles(case) and not case.findings:

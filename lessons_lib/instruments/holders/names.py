@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lessons_lib.common.internals import LRU_LINK, pattern_cache_limit
+from lessons_lib.common.internals import LRU_LINK, pattern_cache_limit, type_cache_limit
 
 _KEY: Final = 24
 #: Type of what ``functools.lru_cache`` makes of a function.
@@ -269,6 +269,6 @@ def bounded(thing: object) -> str | None:
         case _ if isinstance(thing, CACHE):
             size = thing.cache_info().maxsize
             return None if size is None else f"it holds at most {size}"
-        case dict() if (most := pattern_cache_limit(thing)) is not None:
+        case dict() if most := pattern_cache_limit(thing) or type_cache_limit(thing):
             return f"it holds at most {most}"
     return None
