@@ -118,7 +118,7 @@ def observe(
             tracemalloc.stop()
         found = survey(new, untracked, kinds, [*ours, ours], budget)
         garbage = [] if plan.collect else [t for t in new if id(t) not in found.reached]
-        cyclic = set(map(id, gc.get_referents(*garbage))).intersection(map(id, staying))
+        cyclic = set(map(id, gc.get_referents(*garbage))).difference(found.reached)
         uncollected = len(garbage) / CALLS
         garbage.clear()
         new.clear()
