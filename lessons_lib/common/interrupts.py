@@ -1,7 +1,7 @@
 """Hold signals back for a moment, so that what is being started or stopped is in one state.
 
-Ctrl-C, or a request to end, that comes while a block of this kind runs is delivered when the
-block has ended, to whoever handled it before.  Only the main thread receives signals; elsewhere
+Ctrl-C, a request to end, or an alarm that comes while a block of this kind runs is delivered when
+the block has ended, to whoever handled it before.  Only the main thread receives signals; elsewhere
 nothing is changed.
 """
 
@@ -12,7 +12,11 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS: Final = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+    if hasattr(signal, name)
+)
 
 
 class DeferredSignals:

@@ -22,18 +22,20 @@ from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import tf
 from lessons_lib.recording.profile_format import ProfileError
 
+_CONSTANT: Final = "convert_to_eager_tensor"
 #: All ways from Python into TensorFlow on which something is allocated.
 _DOORS: Final = (
     (pywrap_tfe, "TFE_Py_FastPathExecute"),
     (pywrap_tfe, "TFE_Py_Execute"),
     (pywrap_tfe, "TFE_Py_ExecuteCancelable"),
-    (constant_op, "convert_to_eager_tensor"),
+    (constant_op, _CONSTANT),
 )
 _TENSORFLOW: Final = os.path.join(os.path.dirname(tf.__file__), "")
 #: Those that run a graph, which writes as many events as it has operations.
 _FUNCTIONS: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
 #: Events that an eager operation writes, and what a graph is taken for until it is known.
 _OPERATION_EVENTS: Final = 20
+_CONSTANT_EVENTS: Final = 5
 _UNKNOWN_FUNCTION: Final = 2000
 #: While the profiler rests: the events of so many operations, after which counters are read.
 _RESTING_EVENTS: Final = 10 * _OPERATION_EVENTS
@@ -126,6 +128,11 @@ class Gate:
 
     def _wrapped(self, original: Callable[..., Any], function: bool) -> Callable[..., Any]:
         ident = threading.get_ident
+        events = (
+            _CONSTANT_EVENTS
+            if getattr(original, "__name__", "") == _CONSTANT
+            else _OPERATION_EVENTS
+        )
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -139,7 +146,7 @@ class Gate:
                     self._functions += 1
                     self._left -= self._function_events
                 else:
-                    self._left -= _OPERATION_EVENTS
+                    self._left -= events
                 if self._closed:
                     self._wait(me, depth)
                 elif self._left < 0 and not depth:

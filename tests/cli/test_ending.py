@@ -21,14 +21,17 @@ BEGIN = """
 import os, signal, subprocess, sys, time
 import tensorflow as tf
 kept = tf.fill([2**20], 1.0)
+ten, one = tf.constant([10]), tf.constant(1.0)
 print("begun", flush=True)
 """
 #: What each program does when it has begun.
 PROGRAMS = {
     "killed": "while True: tf.fill([10], 1.0); time.sleep(0.01)",
     "asked to end": "while True: tf.fill([10], 1.0); time.sleep(0.01)",
+    # TensorFlow itself crashes when an interrupt comes while it makes a tensor of a list.
     "interrupted": (
-        "try:\n    while True: tf.fill([10], 1.0)\nfinally:\n    print('own end', flush=True)"
+        "try:\n    while True: tf.fill(ten, one); time.sleep(0.01)\n"
+        "finally:\n    print('own end', flush=True)"
     ),
     "os._exit": "print('last', flush=True); os._exit(7)",
     # A child that is killed, a full temporary folder, little memory, and an exit code.
