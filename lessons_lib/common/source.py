@@ -129,15 +129,20 @@ def user_place(frames: Iterable[tuple[str, int]]) -> Place | None:
     frames : iterable of (str, int)
         File names and line numbers, innermost first; see `frames_at` and `frames_of_trace`.
     """
+    return next(user_places(frames), None)
+
+
+def user_places(frames: Iterable[tuple[str, int]]) -> Iterator[Place]:
+    """Find the lines of the user's own code, from the innermost outwards."""
     for filename, number in frames:
         if not is_users(filename):
             continue
         if _GENERATED not in filename:
-            return Place(filename, number)
+            yield Place(filename, number)
+            continue
         origin = _origin(filename, number)
         if origin is not None and is_user_file(origin.file):
-            return statement_of(origin)
-    return None
+            yield statement_of(origin)
 
 
 def frames_at(frame: FrameType | None) -> Iterator[tuple[str, int]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.common.source import Line
+from lessons_lib.common.source import Line, Place
 from lessons_lib.recording import graph_ops, profile_format
 from lessons_lib.recording.buffers import Purpose, Site
 from lessons_lib.recording.call_log import Call, CallLog
@@ -103,13 +103,13 @@ class Attribution:
         folded = False
         if function is None and (run := self._run(event)) is not None:
             function, folded = run
-        started = None
-        if function is not None and (
+        caller = started = None if function is None else self._started(event)
+        if function is not None and not (
             function.startswith(_BACKWARD) or function not in self._log.definitions
         ):
-            started = self._started(event)
+            started = None
         # Calls from one place are one object, so its address tells them apart.
-        places = (id(call), id(started))
+        places = (id(call), id(caller))
         iterator = self._iterator(event) if function is None and event.op != "MakeIterator" else ""
         key = (event.op, event.shape, event.dtype, event.kind, function, folded, places, iterator)
         number = self._cache.get(key)
@@ -118,7 +118,11 @@ class Attribution:
                 site = self._describe_folded(event, function or "")
             else:
                 site = self._describe(event, function, call, started)
-            site = replace(site, purpose=self._purpose(event, site, function, call, iterator))
+            site = replace(
+                site,
+                purpose=self._purpose(event, site, function, call, iterator),
+                chain=self._chain(event, site, function, call, caller),
+            )
             number = self._cache[key] = self._table.number(site)
         return number
 
@@ -130,6 +134,27 @@ class Attribution:
         if function is not None:
             return self._purposes.of_graph(function, event, site, lambda n: self._path(function, n))
         return self._purposes.of_call(call, site.op, site.shape)
+
+    def _chain(
+        self,
+        event: MemoryEvent,
+        site: Site,
+        function: str | None,
+        call: Call | None,
+        caller: Call | None,
+    ) -> tuple[Line, ...]:
+        """Give the user's lines around an allocation: in its function, then around the call."""
+        if site.line is None:
+            return ()
+        places: tuple[Place, ...] = () if call is None else call.chain
+        if function is not None:
+            resolver = self._resolver(function)
+            origin = None if resolver is None else resolver.find(event.op)
+            inside = () if origin is None else origin.op.maker.chain
+            places = (*inside, *(() if caller is None else caller.chain))
+        lines = tuple(self._of_place(place) for place in places)
+        # What was told otherwise, as by a function's definition, has no chain.
+        return lines if lines and lines[0] == site.line else (site.line, *lines)
 
     def _path(self, function: str, name: str) -> tuple[str, ...] | None:
         resolver = self._resolver(function)
@@ -187,8 +212,9 @@ class Attribution:
 
     def _line(self, call: Call | None, forward: bool = False) -> Line | None:
         place = None if call is None else call.forward if forward else call.place
-        if place is None:
-            return None
+        return None if place is None else self._of_place(place)
+
+    def _of_place(self, place: Place) -> Line:
         line = self._lines.get(place)
         if line is None:
             line = self._lines[place] = place.line()

@@ -76,6 +76,8 @@ class Site:
         Operations of the user's graph that were computed by this one's kernel.
     purpose : Purpose
         What the buffers are for.
+    chain : tuple of Line
+        The user's lines that led there, from the innermost (`line`) outwards, as far as known.
     """
 
     op: str | None = None
@@ -88,6 +90,7 @@ class Site:
     function: str | None = None
     fused: tuple[str, ...] = ()
     purpose: Purpose = Purpose()
+    chain: tuple[Line, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from lessons_lib.common.internals import (
 )
 from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import tf
-from lessons_lib.common.source import Place, frames_at, is_user_file, local_of, user_place
+from lessons_lib.common.source import Place, frames_at, is_user_file, local_of, user_places
 from lessons_lib.recording import profile_format, profiler
 from lessons_lib.recording.eager_notes import WRITES, Context, EagerNotes, Noter, Origin, origin_of
 from lessons_lib.recording.gradient_calls import GradientLog, gradients
@@ -50,18 +50,24 @@ _OURS: Final = os.path.join(os.path.dirname(__file__), "")
 
 
 class Call(NamedTuple):
-    """One call into TensorFlow: where from, what for, for a gradient, of what; part of what."""
+    """One call into TensorFlow: where from, what for, for a gradient, of what; part of what.
+
+    The chain is that of the user's lines, from the innermost outwards; where it was not asked for,
+    the innermost one alone.
+    """
 
     place: Place | None
     kind: str
     forward: Place | None
     context: Context = Context()
+    chain: tuple[Place, ...] = ()
 
 
 #: Of a constant: the operation that it runs, and its inputs.
 _NONE: Final[tuple[str, tuple[()]]] = ("", ())
-#: A call's instruction, kind, forward line, scope (by address), and the rest of its context.
-_Key = tuple[int, str, Place | None, int, bool, bool, int]
+#: A call's instruction, kind, forward line, scope (by address), the rest of its context, and what
+#: stands for its outer frames (0 where they were not asked for).
+_Key = tuple[int, str, Place | None, int, bool, bool, int, int]
 
 
 @dataclass(slots=True)
@@ -117,7 +123,9 @@ class _Calls:
     def add(self, frame: FrameType | None, key: _Key, context: Context) -> Call:
         """Make the call for a place that was not seen before."""
         listening.look_for_keras()  # it may have been imported within the block
-        call = Call(user_place(frames_at(frame)), key[1], key[2], context)
+        chain = tuple(user_places(frames_at(frame)))
+        place = chain[0] if chain else None
+        call = Call(place, key[1], key[2], context, chain if key[-1] else chain[:1])
         address = 0 if frame is None else id(frame.f_code)
         if frame is not None and address not in self._codes:
             self._codes[address] = weakref.ref(
@@ -159,6 +167,8 @@ class Watcher:
             Patch(tf.name_scope, "__enter__", noting_eager_scopes),
         ]
         self._watching = False
+        #: Whether eager operations get their whole call chain; functions always do.
+        self.chains = False
 
     def install(self) -> None:
         """Put the wrappers in place."""
@@ -231,7 +241,8 @@ class Watcher:
                 # By identity: to hash a code object means to read all of it.
                 code, at = (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
                 of = None if forward is None else forward.place
-                key = (at, name, of, id(scope), taped, backward, part)
+                outer = _outer(frame) if executes or self.chains else 0
+                key = (at, name, of, id(scope), taped, backward, part, outer)
                 known = by_code.get(code)
                 call = None if known is None else known.get(key)
                 if call is None:
@@ -322,6 +333,15 @@ def _operation(args: tuple[Any, ...]) -> tuple[str, Any]:
     """Give name and inputs of what ``TFE_Py_Execute`` is to run."""
     name = args[2]
     return (name.decode() if isinstance(name, bytes) else str(name)), args[3]
+
+
+def _outer(frame: FrameType | None) -> int:
+    """Stand for the frames around one: where each of them is."""
+    found = 1
+    while frame is not None:
+        found = hash((found, id(frame.f_code), frame.f_lasti))
+        frame = frame.f_back
+    return found or 1
 
 
 def _definition(function: Any) -> Place | None:

@@ -20,7 +20,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from lessons_lib.common import internals
-from lessons_lib.common.source import Place, is_converted, is_users, statement_of, user_place
+from lessons_lib.common.source import (
+    Place,
+    is_converted,
+    is_users,
+    statement_of,
+    user_place,
+    user_places,
+)
 
 #: TensorFlow's functions within which a Python function is traced, its arguments first.
 _TRACING: Final = frozenset(("_create_concrete_function", "func_graph_from_py_func"))
@@ -59,10 +66,13 @@ class Maker(NamedTuple):
         Whether the user's own code created it, and not a library that it called.  Of a library's
         function, such as Keras' training step, the line is the user's call that had it traced;
         later calls may come from other lines.
+    chain : tuple of Place
+        The user's lines within the traced function, from the innermost outwards.
     """
 
     place: Place | None = None
     by_user: bool = False
+    chain: tuple[Place, ...] = ()
 
 
 class Operation(NamedTuple):
@@ -189,8 +199,9 @@ class _Makers:
         # A thread that was started while a function is traced (tf.distribute) knows no tracing.
         tracing = (i for i, (_, _, name) in enumerate(frames) if name in _TRACING)
         begin = next(tracing, 0)
-        inside = ((file, number) for file, number, _ in frames[begin:])
-        return Maker(place, user_place(inside) is not None)
+        inside = ((file, number) for file, number, _ in reversed(frames[begin:]))
+        chain = tuple(user_places(inside))
+        return Maker(place, bool(chain), (place, *chain[1:]) if chain else ())
 
 
 class _Reader:

@@ -44,11 +44,13 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         Whether eager operations are tied to source lines; this costs a microsecond or two an
         operation.  Operations of graphs are tied to theirs when they were called in a recording
         with lines.
-
     share : float, optional
         How much of the time watching may take, over 0 and up to 1.  After the first seconds, a
         recording is watched in windows, and in between the allocator's counters are read; 1
         watches all.  Without it, some thousand steps are watched whole, and then 5 %.
+    chains : bool
+        Whether eager operations, too, are tied to all lines that called one another; this costs
+        some microseconds more.  See `Recording.by_line`.
 
     Returns
     -------
@@ -74,13 +76,21 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
     >>> rec.peak_bytes
     """
 
-    def __init__(self, label: str = "", lines: bool = True, *, share: float | None = None) -> None:
+    def __init__(
+        self,
+        label: str = "",
+        lines: bool = True,
+        *,
+        share: float | None = None,
+        chains: bool = False,
+    ) -> None:
         if share is not None and not (isinstance(share, (int, float)) and 0 < share <= 1):
             raise ValueError(f"share is a part of the time, over 0 and up to 1, not {share!r}")
         if not isinstance(label, str):
             raise TypeError(f"a recording's label is text, not {label!r}: give text, or nothing")
         self.label = label
-        self.lines = bool(lines)
+        self.lines = bool(lines) or bool(chains)
+        self.chains = bool(chains)
         self.share = share
         self.window = Window(0, 0)
         self.started_at = 0.0

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from lessons_lib.recording.breakdown import (
     difference,
 )
 from lessons_lib.recording.buffers import BufferStore, Floats, Ints, Site, empty_store
+from lessons_lib.recording.call_chains import ChainTree, by_chain
 from lessons_lib.recording.steps import Said, StepLog, StepMark, Steps, steps_of
 
 
@@ -195,8 +196,24 @@ class Recording(Result):
         """Break the bytes down by operation."""
         return self.breakdown("op", lambda site: (site.op or UNKNOWN, None))
 
-    def by_line(self) -> Breakdown:
-        """Break the bytes down by source line."""
+    @overload
+    def by_line(self) -> Breakdown: ...
+    @overload
+    def by_line(self, *, chains: Literal[True]) -> ChainTree: ...
+    @overload
+    def by_line(self, *, chains: bool) -> Breakdown | ChainTree: ...
+    def by_line(self, *, chains: bool = False) -> Breakdown | ChainTree:
+        """Break the bytes down by source line.
+
+        Parameters
+        ----------
+        chains : bool
+            Whether to give a tree of the lines that called one another: the line of ``fit``, below
+            it that of a layer.  Operations of functions have their whole chain; eager ones
+            have it in ``record(chains=True)``, else their innermost line alone.
+        """
+        if chains:
+            return by_chain(self.buffers, self._peak_event)
         return self.breakdown(
             "line",
             lambda site: (UNKNOWN, None) if site.line is None else (str(site.line), site.line),

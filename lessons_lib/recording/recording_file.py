@@ -146,7 +146,14 @@ def _site(value: Any) -> Site:
         function=text("function"),
         fused=tuple(fused),
         purpose=_purpose(value.get("purpose") or {}),
+        chain=_chain(value.get("chain", [])),
     )
+
+
+def _chain(value: Any) -> tuple[Line, ...]:
+    _check(isinstance(value, list), "a chain is not a list")
+    lines = [line for entry in value if (line := _line(entry)) is not None]
+    return tuple(lines)
 
 
 def _purpose(value: Any) -> Purpose:

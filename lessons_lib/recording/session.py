@@ -42,6 +42,7 @@ class OpenRecording(Protocol):
     """What a session needs of a recording."""
 
     lines: bool
+    chains: bool
     share: float | None
     window: Window
     started_at: float
@@ -97,6 +98,8 @@ class Session:
             self.watcher = Watcher()
             self.watcher.install()
             self.gate.install()
+        if self.watcher is not None:
+            self.watcher.chains = any(other.chains for other in self.open)
         before = time.perf_counter()
         recording.window = self.ledger.begin(self.mark())
         recording.started_at = (before + time.perf_counter()) / 2

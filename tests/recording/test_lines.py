@@ -786,7 +786,7 @@ def test_a_project_in_a_folder_that_tensorflow_takes_for_its_own(tmp_path: Path)
 # ------------------------------------------------- a fault of ours costs a line, not the run
 
 
-@pytest.mark.parametrize("fails", ["facts_of", "eager_scope", "user_place", "origin_of"])
+@pytest.mark.parametrize("fails", ["facts_of", "eager_scope", "user_places", "origin_of"])
 def test_a_fault_of_ours_costs_a_line(fails: str, x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     double = tf.function(lambda a: a * 2.0)
     double(x)
