@@ -45,6 +45,7 @@ _SIGNS: Final = {
     Cause.RETAINED_TENSORS: "the count of living tensors would rise with each call",
     Cause.PYTHON_OBJECTS: "Python's heap would rise, and no tensors, variables or functions",
     Cause.DATASET_BUFFERS: "datasets or iterators would multiply, or a cache fill without end",
+    Cause.NATIVE_MEMORY: "only the C heap would rise, and no cache would give it back",
     Cause.RUNTIME_CACHE: "only the C heap would rise, and emptying the caches would give it back",
     Cause.ALLOCATOR: "nothing that can be counted would rise, only the resident set",
 }
