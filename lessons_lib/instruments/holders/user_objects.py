@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import types
+import weakref
 from collections import deque
 from typing import Any, Final
 
@@ -71,7 +72,7 @@ def named_paths(
             if seen % _LOOK == 0 and budget.is_over():
                 return _chains(things, above)
             for label, held in _held(thing):
-                if id(held) not in above:
+                if id(held) not in above and type(held) not in weakref.ProxyTypes:
                     kind = kinds.of(held)
                     queues[max(tier, tier_of(kind))].append((held, thing, label))
     return _chains(things, above)
@@ -87,6 +88,8 @@ def _names() -> list[tuple[str, Any]]:
         if is_user_file(frame.f_code.co_filename):
             where = f"in {frame.f_code.co_name}()"
             found += [(f"{name} {where}", value) for name, value in locals_of(frame)]
+    # To ask a weak proxy for its class asks what it stands for, which may be gone.
+    found = [(name, value) for name, value in found if type(value) not in weakref.ProxyTypes]
     found = [(name, value) for name, value in found if not isinstance(value, types.ModuleType)]
     return sorted(found, key=lambda named: named[0].startswith("_"))
 
