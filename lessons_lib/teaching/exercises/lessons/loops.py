@@ -101,9 +101,9 @@ _q2 = Exercise(
     limits=(
         Limit(
             Quantity.PEAK,
-            lambda size: 11 * _s(size) // 2,
+            lambda size: 13 * _s(size) // 2,
             floor=_s,
-            why="five and a half states, whatever n",
+            why="six and a half states, whatever n",
         ),
     ),
     hints=(
