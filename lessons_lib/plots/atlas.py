@@ -36,7 +36,7 @@ _SIGNS: Final = {
     Verdict.MORE: "+",
     Verdict.OUTPUT: "",
 }
-_FEW: Final = 26  # rows from which on another column is begun
+_FEW: Final = 12  # rows from which on another column is begun
 _MOST_COLUMNS: Final = 3
 _ROW_INCHES: Final = 0.225
 _WIDE: Final = 3.75  # inches of a column of the heat map

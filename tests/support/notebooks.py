@@ -22,7 +22,6 @@ LESSONS = ROOT / "notebooks"
 
 #: Lessons that are not in the short form yet; their length is not judged.
 NOT_REWRITTEN = (
-    "02_eager_and_graph_allocation",
     "05_growth_in_loops",
     "06_batch_state",
     "07_your_own_code",

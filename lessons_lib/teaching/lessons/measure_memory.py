@@ -29,7 +29,10 @@ def _(first, second):
     2,
     "tracemalloc sees all memory that Python code allocates.",
     "partly",
-    measured="an array {array.heap_peak_bytes!n} of 16 MiB, a tensor {tensor.heap_peak_bytes!n}",
+    measured=lambda array, tensor: (
+        f"an array ≈ {array.heap_peak_bytes / MIB:.0f} MiB of 16 MiB, a tensor "
+        f"≈ {tensor.heap_peak_bytes / MIB:.0f} MiB"
+    ),
     advice="tracemalloc for Python and NumPy, ll.record for tensors.",
     was=("01.4",),
 )
@@ -81,7 +84,7 @@ def _(small, large, pooled):
     measured="≈ {seen} of 40 tensors made from arrays, {made} of 40 made by operations; "
     "{strings.kept_bytes!b} of a million letters",
     advice="For exact figures make inputs with tf.random, tf.fill, tf.zeros.",
-    was=("01.7",),
+    was=("01.7", "02.6"),
 )
 def _(alone, seen, made, strings):
     return alone.peak_bytes == 0 and made == 40 > seen and strings.kept_bytes == 1000 * 24

@@ -61,17 +61,21 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "v is a variable, t a tensor of its size. Which line allocates a new buffer of that size?",
+        "table is a NumPy array of 1 GiB. A tf.function returns tf.gather(table, i). You trace it, "
+        "and call it once. What is true?",
         (
-            wrong("v.assign(t)", "The variable takes over t's buffer, which both then share."),
             wrong(
-                "v.read_value()", "The value shares the variable's buffer until somebody writes."
+                "It needs one row, since only a row is returned.",
+                "The graph holds the whole array as a constant, whatever is taken from it.",
+            ),
+            wrong(
+                "It shares the array's memory with NumPy.",
+                "The numbers are copied into the graph's description when it is traced.",
             ),
             right(
-                "v.assign(v + t)",
-                "v + t makes a new tensor before it is assigned. v.assign_add(t) doesn't.",
+                "The process grows by several GiB, of which a recording shows one.",
+                "The description and its copies are no tensors; the constant of the first call is.",
             ),
-            wrong("v.assign_add(t)", "It adds in place, if nobody else holds the buffer."),
         ),
     ),
 )
