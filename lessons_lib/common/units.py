@@ -122,7 +122,12 @@ def about_bytes(n: float) -> str:
 
 
 def brief_bytes(n: int) -> str:
-    """Write bytes with one decimal, where a table beside has them exactly: ``"1.5 MiB"``."""
+    """Write bytes with one decimal, where a table beside has them exactly: ``"1.5 MiB"``.
+
+    In a lesson's unit they are written as `format_bytes` does.
+    """
+    if used_unit() is not None:
+        return format_bytes(n)
     unit = binary_unit(n)
     return f"{n} B" if unit.nbytes == 1 else f"{n / unit.nbytes:.1f} {unit.name}"
 

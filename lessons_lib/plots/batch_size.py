@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.training.batch_size import BatchEstimate, describe
 from lessons_lib.plots.axes import byte_axis
-from lessons_lib.plots.colours import FAINT_INK, LIMIT, PALETTE, PAPER
+from lessons_lib.plots.colours import FAINT_INK, LIMIT, PALETTE
 from lessons_lib.plots.theme import canvas, fit_text, quiet_grid, set_alt
 
 
@@ -49,16 +49,17 @@ def draw_batches(result: BatchEstimate, ax: Axes | None = None) -> Axes:
             fontweight="bold",
         )
         if result.batch:
+            # A line leads down to the axis, where the dots and the line between them do not pass.
+            top = max(result.peak_bytes, result.held_bytes)
+            ax.vlines(result.batch, 0, top, color=FAINT_INK, linewidth=1, zorder=1)
+            left = result.batch > right / 2
             ax.annotate(
                 f"{result.batch} examples fit",
-                (result.batch, max(result.peak_bytes, result.held_bytes)),
-                xytext=(-10, -8),
+                (result.batch, 0),
+                xytext=(-8 if left else 8, 10),
                 textcoords="offset points",
-                ha="right",
-                va="top",
+                ha="right" if left else "left",
                 fontweight="bold",
-                bbox={"boxstyle": "square,pad=0.15", "facecolor": PAPER, "edgecolor": "none"},
-                arrowprops={"arrowstyle": "-", "color": FAINT_INK},
             )
         ax.set_title("largest batch that fits", loc="left")
         set_alt(ax, describe_batches(result))

@@ -14,10 +14,13 @@ from lessons_lib.common.units import (
     GIB,
     KIB,
     MIB,
+    Unit,
     about_seconds,
+    brief_bytes,
     byte_range,
     format_bytes,
     parse_bytes,
+    use_unit,
 )
 
 SIZES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -126,3 +129,13 @@ def test_range_of_runs_is_bare_only_where_they_are_equal(low: int, high: int, te
 
 def test_seconds_are_marked_as_noisy() -> None:
     assert [about_seconds(s) for s in (1.5, 0.0123)] == ["≈ 1.5 s", "≈ 12.3 ms"]
+
+
+def test_brief_bytes_count_in_the_lessons_unit() -> None:
+    assert brief_bytes(768 * KIB) == "768.0 KiB"
+    use_unit(Unit("S", 512 * KIB))
+    try:
+        assert brief_bytes(768 * KIB) == "1.5 S"
+    finally:
+        use_unit(None)
+    assert brief_bytes(3) == "3 B"

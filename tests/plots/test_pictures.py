@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import KIB, MIB
+from lessons_lib.instruments.training import BatchEstimate
 from lessons_lib.plots.alt_text import describe_recording
 from lessons_lib.plots.colours import (
     HATCHES,
@@ -859,3 +860,15 @@ def test_an_empty_table_says_so() -> None:
     assert "nothing was allocated" in get_alt(Breakdown("op", ()).plot())
     same = small().diff(small()).plot()
     assert [text.get_text() for text in same.texts] == ["no operation or line differs"]
+
+
+def test_the_label_of_the_largest_batch_is_off_the_line() -> None:
+    measured = ((1024, 9 * MIB), (2048, 17 * MIB), (1536, 13 * MIB), (1280, 11 * MIB))
+    fit = BatchEstimate(12 * MIB, 1280, 1280, 1535, True, 11 * MIB, 11 * MIB, measured)
+    ax = fit.plot()
+    ax.figure.canvas.draw()
+    (label,) = [text for text in ax.texts if text.get_text() == "1280 examples fit"]
+    box = label.get_window_extent()
+    dots = ax.transData.transform(measured)
+    assert dots[:, 1].min() > box.y1
+    assert box.x1 < ax.transData.transform((1280, 0))[0]
