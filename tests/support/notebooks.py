@@ -25,8 +25,6 @@ NOT_REWRITTEN = (
     "05_growth_in_loops",
     "07_your_own_code",
 )
-#: Claims of the first edition that a notebook beyond lesson 06 will take on, and has not yet.
-WAITING = ("03.21", *(f"06.{n}" for n in (5, 6, 7, 10, 11, 13, 14, 15, 16, 17, 18, 19, 20)))
 
 MAX_CELL_LINES = 25
 MAX_SECONDS = 15.0  # of a lesson, beyond the import of TensorFlow

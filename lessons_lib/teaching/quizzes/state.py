@@ -40,20 +40,20 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "v is a variable of 20 rows. v[i].assign(row) in a loop allocates a whole variable each "
-        "time (from the second on). Which is in place?",
+        "A net of 36 layers keeps S for each layer. You recompute it in blocks of k layers. Which "
+        "k needs the least memory?",
         (
+            wrong(
+                "1: the less is recomputed at once, the better.",
+                "Then the input of each layer is kept, which is what the tape keeps anyway.",
+            ),
             right(
-                "v.scatter_nd_update([[i]], [row])",
-                "It writes the row into the variable's own buffer.",
+                "6.",
+                "36/k inputs wait, and one block keeps k S: they are equal, and least, at √36.",
             ),
             wrong(
-                "v.assign(tf.tensor_scatter_nd_update(v, [[i]], [row]))",
-                "This makes a whole new tensor with the row changed, then assigns it.",
-            ),
-            wrong(
-                "v = tf.concat([v[:i], [row], v[i + 1:]], 0)",
-                "concat copies everything, and v is then a tensor, no longer a variable.",
+                "36: the more is recomputed at once, the better.",
+                "Then all layers are there again when the one block is recomputed.",
             ),
         ),
     ),
@@ -77,20 +77,20 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "persistent=True on a tape: what does it change for memory?",
+        "A block under tf.recompute_grad uses a watched tensor m that it does not get as an "
+        "argument. What is the gradient with respect to m?",
         (
             wrong(
-                "It stores intermediate values so that you can print them.",
-                "Values are held for more gradients, not for reading.",
+                "The right one, only later.",
+                "The backward pass looks at the block's arguments and its trainable variables.",
             ),
             right(
-                "What is recorded stays until the tape itself goes, not only until the first "
-                "gradient.",
-                "Delete the tape, or let its name go, as soon as the last gradient is taken.",
+                "None, and nothing says so.",
+                "To the block m is a constant. Hand it over as an argument.",
             ),
             wrong(
-                "It halves it, because gradients are shared.",
-                "Nothing gets smaller.",
+                "An error tells you to pass m.",
+                "There is no error, and None is easily overlooked among many gradients.",
             ),
         ),
     ),
