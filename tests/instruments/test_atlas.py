@@ -186,6 +186,13 @@ def test_heat_map_has_a_cell_for_every_operation_and_mode(atlas: OpAtlas) -> Non
     assert f"{shared} × shares its input" in get_alt(ax)
 
 
+def test_heat_map_fills_its_width(atlas: OpAtlas) -> None:
+    few = atlas.filter(verdict=Verdict.MORE)
+    assert len(few) < 10 < 25 < len(atlas)
+    for picked, columns in ((few, 1), (atlas, 3)):
+        assert [text.get_text() for text in picked.plot().texts].count("eager") == columns
+
+
 def test_table_has_a_row_for_every_operation(atlas: OpAtlas) -> None:
     html = atlas._repr_html_()
     assert html.count("<tr>") >= len(atlas) + 1
