@@ -7,6 +7,7 @@ seconds.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from typing import Any
 from urllib.parse import unquote
 
 import nbformat
+
+# Kernels inherit it: a progress bar would be an output only where a machine is slow.
+os.environ["TQDM_DISABLE"] = "1"
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = ROOT / "notebooks"

@@ -93,8 +93,8 @@ def test_wrong_answers_fail_for_the_right_reason(question: Question, wrong: Wron
             assert result.blame is not None, str(result)
             assert result.blame.described in result.message
             # One wrong answer of the capstone is the script that the lesson itself gives.
-            home = "capstone" if question.key.startswith("capstone.") else "wrong_answers"
-            assert home in result.blame.file
+            given = wrong.answer is teaching.capstone.train_faulty
+            assert ("exercises/lessons" if given else "wrong_answers") in result.blame.file
 
 
 @pytest.mark.slow
