@@ -17,6 +17,7 @@ from lessons_lib.teaching import progress
 from lessons_lib.teaching.catalogue import LESSONS
 from lessons_lib.teaching.exercises import exercises
 from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, judge
+from lessons_lib.teaching.exercises.drawn import DrawnQuestion
 from lessons_lib.teaching.exercises.evidence import Table
 from lessons_lib.teaching.exercises.result import Status
 
@@ -26,6 +27,14 @@ ALL = [
     for question in exercises(module)
     if isinstance(question, DiagnosisQuestion)
 ]
+DIAGNOSES = [
+    diagnosis
+    for question in ALL
+    for diagnosis in getattr(question, "diagnoses", [question.diagnosis])
+]
+_each = pytest.mark.parametrize(
+    "diagnosis", DIAGNOSES, ids=lambda d: f"{d.key} {getattr(d.program, '__name__', 'table')}"
+)
 
 
 def measured(diagnosis: Diagnosis) -> dict[type, Any]:
@@ -45,9 +54,8 @@ def test_there_is_one_in_every_lesson() -> None:
 # --- answers ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("question", ALL, ids=lambda q: q.key)
-def test_the_right_answer_passes_and_parts_of_it_do_not(question: Any) -> None:
-    diagnosis = question.diagnosis
+@_each
+def test_the_right_answer_passes_and_parts_of_it_do_not(diagnosis: Diagnosis) -> None:
     right = diagnosis.solution()
     assert judge(diagnosis, right).status is Status.PASSED
     assert len(right) == len(diagnosis.faults)
@@ -67,9 +75,8 @@ def test_the_right_answer_passes_and_parts_of_it_do_not(question: Any) -> None:
             assert judge(diagnosis, {**others, diagnosis.place(text): fault.cause}).passed
 
 
-@pytest.mark.parametrize("question", ALL, ids=lambda q: q.key)
-def test_near_misses_say_why(question: Any) -> None:
-    diagnosis = question.diagnosis
+@_each
+def test_near_misses_say_why(diagnosis: Diagnosis) -> None:
     cause = next(iter(diagnosis.causes))
     for text, why in diagnosis.near.items():
         result = judge(diagnosis, {diagnosis.place(text): cause})
@@ -255,19 +262,120 @@ def test_the_training_scripts_faults() -> None:
 
 
 def test_the_ranking_scripts_faults(monkeypatch: pytest.MonkeyPatch) -> None:
-    diagnosis = teaching.capstone.q3.diagnosis
+    diagnosis = teaching.capstone.q3.diagnoses[0]
     found = measured(diagnosis)
     line = diagnosis.place("rows = embed(ids)")
     assert found[Table].rows == ((f"line {line}", "embed", "12"),)
-    lengths = [200 + 10 * seed for seed in range(12)]
+    lengths, table = [200 + 10 * seed for seed in range(12)], 4000 * 64 * 4
+    peak = found[Recording].peak_bytes
+    assert peak >= 12 * table
+    matrices = sum(4 * length**2 for length in lengths)
     rows = by_line(found[Recording])
-    kept = rows[diagnosis.place("score = tf.matmul(")].peak_bytes
-    assert kept >= 4 * sum(length for length in lengths)
-    after = mended(
-        diagnosis, "first.append(rows[0])", "first.append(tf.gather(rows, 0))", monkeypatch
+    assert rows[diagnosis.place("score = tf.matmul(")].allocated_bytes == matrices
+
+    def change(old: str, new: str) -> Any:
+        return mended(diagnosis, old, new, monkeypatch)
+
+    after = change("first.append(rows[0])", "first.append(tf.gather(rows, 0))")
+    assert after[Recording].peak_bytes < peak - 4 * 64 * sum(lengths) / 2
+    after = change("scores.append(score)", "scores.append(tf.reduce_max(score))")
+    assert after[Recording].peak_bytes < peak - matrices / 2
+    after = change(
+        "@tf.function", "@tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])"
     )
-    assert after[Recording].peak_bytes < found[Recording].peak_bytes - 4 * 64 * sum(lengths) / 2
-    after = mended(
-        diagnosis, "scores.append(score)", "scores.append(tf.reduce_max(score))", monkeypatch
-    )
-    assert after[Recording].peak_bytes < found[Recording].peak_bytes
+    assert after[Table].rows == ((f"line {line}", "embed", "1"),)
+    assert after[Recording].peak_bytes < peak - 10 * table
+    after = change("first, scores = [], []", "table, first, scores = tf.constant(table), [], []")
+    assert after[Recording].peak_bytes < peak - 10 * table
+
+
+def _concat(diagnosis: Diagnosis, recording: Recording) -> int:
+    """Give what the line with `concat` allocated in all."""
+    allocated: int = by_line(recording)[diagnosis.place("= tf.concat(")].allocated_bytes
+    return allocated
+
+
+def test_the_evaluating_scripts_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    diagnosis = teaching.capstone.q3.diagnoses[1]
+    found = measured(diagnosis)
+    batch, output, batches = 512 * 256 * 4, 512 * 128 * 4, 10
+    line = diagnosis.place("output = forward(batch)")
+    assert found[Table].rows == ((f"line {line}", "project", str(batches)),)
+    copied = batches * (batches + 1) // 2 * output
+    assert copied <= _concat(diagnosis, found[Recording]) < copied + KIB
+    peak, kept = found[Recording].peak_bytes, batches * batch
+    assert peak >= kept
+
+    def change(old: str, new: str) -> Any:
+        return mended(diagnosis, old, new, monkeypatch)
+
+    after = change("first.append(batch[0])", "first.append(tf.gather(batch, 0))")
+    assert after[Recording].peak_bytes < peak - kept / 2
+    after = change("tf.concat([outputs, output]", "tf.concat([outputs[:0], output]")
+    assert _concat(diagnosis, after[Recording]) < batches * output + KIB
+    after = change("forward = tf.function(project)", "forward = project")
+    assert after[Table].rows == ()
+    # NumPy's arrays are in no recording.
+    wide = ll.process_memory(lambda: diagnosis.evidence(diagnosis.build()))
+    assert wide.heap_peak_bytes >= 2 * kept
+
+
+def _constants(diagnosis: Diagnosis, recording: Recording) -> int:
+    """Give the bytes of the constants that the graph's only line made."""
+    line = diagnosis.place("return tf.reduce_mean(")
+    made = [b for b in recording.buffers if b.op == "Const" and b.line is not None]
+    # What replaced the decorator took a line more.
+    return sum(b.nbytes for b in made if b.line.number in (line, line + 1) and b.nbytes > KIB)
+
+
+def test_the_sharpening_scripts_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    diagnosis = teaching.capstone.q3.diagnoses[2]
+    found = measured(diagnosis)
+    image, features, steps = 256 * 512 * 4, 256 * 256 * 4, 10
+    assert [row[2] for row in found[Table].rows] == ["1"]
+    copied = sum(range(2, steps + 2)) * image
+    assert copied <= _concat(diagnosis, found[Recording]) < copied + KIB
+    peak = found[Recording].peak_bytes
+
+    def change(old: str, new: str) -> Any:
+        return mended(diagnosis, old, new, monkeypatch)
+
+    after = change("tapes[step] = tape", "pass")
+    assert after[Recording].peak_bytes <= peak - (steps - 1) * features
+    after = change("gradients.append(gradient)", "gradients.append(tf.norm(gradient))")
+    assert after[Recording].peak_bytes <= peak - (steps - 2) * image
+    assert _constants(diagnosis, found[Recording]) >= features
+    after = change("@tf.function", "target = tf.constant(target)\n    @tf.function")
+    assert _constants(diagnosis, after[Recording]) == 0
+
+
+def test_seats_side_by_side_get_different_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+    question = DrawnQuestion(*teaching.capstone.q3.diagnoses)
+    right = question.diagnosis.solution()
+    # Which script it is about is not known yet.
+    assert question.check(right).status is Status.NOT_ATTEMPTED
+    question.hint()
+    assert question.solution() == {}
+    assert capsys.readouterr().out.count("Run capstone.q3.show with your seat's number first") == 2
+    shown = []
+    for seat in (1, 2, 3, 4, 0):
+        question.show(seat)
+        shown.append(question.diagnosis.program.__name__)
+        assert f"def {shown[-1]}(" in capsys.readouterr().out
+        assert question.check(question.diagnosis.solution()).passed
+    assert len(set(shown[:3])) == 3
+    assert (shown[3], shown[4]) == (shown[0], shown[2])
+    with pytest.raises(TypeError, match="a seat is a whole number, not '4'"):
+        question.show("4")  # type: ignore[arg-type]
+
+
+def test_a_new_script_has_its_own_hints(capsys: pytest.CaptureFixture[str]) -> None:
+    question = DrawnQuestion(*teaching.capstone.q3.diagnoses)
+    for seat in (1, 2):
+        question.show(seat)
+        capsys.readouterr()
+        question.hint()
+        assert question.diagnosis.hints[0] in capsys.readouterr().out
+    task, show, _ = question.cells()
+    assert "the number of your seat" in task.source
+    assert show.source == "capstone.q3.show(seat=1)"

@@ -1,9 +1,10 @@
-"""The exercise of lesson 07, "Your own code": a training script with five memory faults.
+"""The exercises of lesson 07, "Your own code": scripts with several memory faults.
 
 `train_faulty` trains a small network and computes what is wanted.  Each of its five faults is of
 another kind: tapes that stay, views that keep whole layers, a trace for each step, a history grown
-by `concat`, and NumPy copies in float64.  The exercise is to bring its peak under a
-budget, with a single trace, without changing what it computes.
+by `concat`, and NumPy copies in float64.  They are to be named (q2); then its peak is brought
+under a budget, with a single trace, without changing what it computes (q1).  For q3 another script
+is drawn.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import Any, Final
 
 import numpy as np
 
-import lessons_lib as ll
 from lessons_lib.common.runtime import tf
 from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Fault
-from lessons_lib.teaching.exercises.evidence import traces_by_line
+from lessons_lib.teaching.exercises.drawn import DrawnQuestion
 from lessons_lib.teaching.exercises.exercise import Exercise, Inputs
-from lessons_lib.teaching.exercises.inputs import floats, integers, normal
+from lessons_lib.teaching.exercises.inputs import floats, normal
+from lessons_lib.teaching.exercises.lessons.capstone_scripts import CAUSES, SCRIPTS, look
 from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
 from lessons_lib.teaching.exercises.question import Question
 
@@ -169,29 +170,12 @@ _q1 = Exercise(
     tolerance=1e-3,
 )
 
-# --- q2, q3 -----------------------------------------------------------------------------------
-
-_CAUSES: Final = {
-    "tape": "it keeps tapes, and with them what they recorded",
-    "view": "it keeps a part of a tensor, which shares the whole buffer",
-    "list": "it keeps large tensors of which one number is wanted",
-    "trace": "each call asks for a new trace",
-    "baked": "an array is written into the graph as a constant",
-    "concat": "it copies all that was there in each step",
-    "numpy": "it keeps NumPy arrays, wider than they were",
-}
-
-
-def _look(run: Any) -> tuple[Any, ...]:
-    """Run a script under the recorder and the tracer of traces."""
-    with ll.record() as recording:
-        _, traces = traces_by_line(run)
-    return recording, recording.by_line(), traces
+# --- q2, q3 --------------------------------------------------------------------------------------
 
 
 def _look_at_training(program: Any) -> tuple[Any, ...]:
     arguments = _data(_q1.shown, 3).arguments
-    return _look(lambda: program(*arguments))
+    return look(lambda: program(*arguments))
 
 
 _q2 = Diagnosis(
@@ -204,7 +188,7 @@ _q2 = Diagnosis(
     """,
     program=train_faulty,
     evidence=_look_at_training,
-    causes=_CAUSES,
+    causes=CAUSES,
     faults=(
         Fault("tapes.append(tape)", "tape", "Each tape keeps the step's hidden layer and more."),
         Fault(
@@ -237,75 +221,7 @@ _q2 = Diagnosis(
 )
 
 
-def rank_faulty(queries: Any, table: Any) -> Any:
-    """Return the first row and the largest score of each query."""
-
-    @tf.function
-    def embed(ids: Any) -> Any:
-        return tf.gather(table, ids)
-
-    first, scores = [], []
-    for ids in queries:
-        rows = embed(ids)
-        score = tf.matmul(rows, rows, transpose_b=True)
-        scores.append(score)
-        first.append(rows[0])
-    largest = [tf.reduce_max(score) for score in scores]
-    return tf.stack(first), tf.stack(largest)
-
-
-def _look_at_ranking(program: Any) -> tuple[Any, ...]:
-    queries = [integers(seed, 200 + 10 * seed, 4000) for seed in range(12)]
-    table = normal(1, 4000, 64).numpy()
-    return _look(lambda: program(queries, table))
-
-
-_q3 = Diagnosis(
-    key="capstone.q3",
-    title="A second script",
-    prompt="""
-    `rank_faulty(queries, table)` looks up rows of a NumPy table for each query (a tensor of ids,
-    each of another length), and gives the first row and the largest score of each. Four of its
-    lines are faults. Name them: `{line: cause, …}`, four pairs.
-    """,
-    program=rank_faulty,
-    evidence=_look_at_ranking,
-    causes=_CAUSES,
-    faults=(
-        Fault(
-            "return tf.gather(table, ids)",
-            "baked",
-            "The NumPy table becomes a constant of 1 MB in every graph. A tensor made outside is "
-            "captured instead.",
-        ),
-        Fault(
-            "rows = embed(ids)",
-            "trace",
-            "Each length is a new shape, and each trace writes the table into its graph again. An "
-            "`input_signature` with `tf.TensorSpec([None], tf.int32)` needs one.",
-        ),
-        Fault(
-            "scores.append(score)",
-            "list",
-            "Whole matrices wait until the end for one number each.",
-            also=("largest = [tf.reduce_max(score) for score in scores]",),
-        ),
-        Fault("first.append(rows[0])", "view", "A row keeps all rows of its query."),
-    ),
-    near={
-        "score = tf.matmul(rows, rows, transpose_b=True)": "the matrix is needed for a moment; "
-        "which line keeps it?",
-    },
-    hints=(
-        "Two faults are about graphs and are in the table of traces; two are about what lists "
-        "keep.",
-        "What is `table` inside `embed`? What is new in each call of `embed`? What is in `scores`, "
-        "and what of `first`?",
-    ),
-)
-
-
 q1 = Question(_q1)
 q2 = DiagnosisQuestion(_q2)
-q3 = DiagnosisQuestion(_q3)
+q3 = DrawnQuestion(*SCRIPTS)
 EXERCISES: Final = (q1, q2, q3)
