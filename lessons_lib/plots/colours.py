@@ -106,6 +106,10 @@ class Style:
 
 
 UNKNOWN_STYLE: Final = Style(GREY)
+#: Of the operations in a figure that get no colour of their own.
+OTHER_STYLE: Final = Style("#b4b7be")
+#: Operations with a colour of their own: more than these nobody tells apart at a glance.
+MOST_COLOURED: Final = 6
 SMALL_STYLE: Final = Style("#cfd2d8", "---")
 BEFORE_STYLE: Final = Style("#d9dbe0", "\\\\\\")
 
@@ -185,3 +189,28 @@ def op_styles(
         by_name[name] = next((look for look in looks if look not in used), looks[0])
         used.add(by_name[name])
     return {op: by_name[family_name(op)] if op else UNKNOWN_STYLE for op in wanted}
+
+
+def figure_styles(
+    weights: Mapping[str | None, float], given: Mapping[str, Style | str] | None = None
+) -> dict[str | None, Style]:
+    """Give the heaviest operations of a figure their looks, and all others one grey.
+
+    Parameters
+    ----------
+    weights : mapping of str or None to float
+        How much of the figure each operation has.
+    given : mapping of str to Style or str, optional
+        As in `op_styles`; these are not counted.
+    """
+    decided = {family_name(op) for op in given or ()}
+    names: dict[str | None, float] = {}
+    for op, weight in weights.items():
+        name = family_name(op) if op else None
+        if name not in decided:
+            names[name] = names.get(name, 0.0) + weight
+    heaviest = sorted(names, key=lambda name: (-names[name], str(name)))[:MOST_COLOURED]
+    shown = {*heaviest, *decided}
+    coloured = [op for op in weights if (family_name(op) if op else None) in shown]
+    styles = op_styles(coloured, given)
+    return {op: styles.get(op, OTHER_STYLE) for op in weights}

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 
 from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.plots.band_labels import Name, View, op_text, place_names, wordings
-from lessons_lib.plots.colours import BEFORE_STYLE, INK, LIMIT, SMALL_STYLE, Style
+from lessons_lib.plots.colours import BEFORE_STYLE, INK, LIMIT, OTHER_STYLE, SMALL_STYLE, Style
 from lessons_lib.plots.legend import Entry
 from lessons_lib.plots.stacking import Bands, stack
 from lessons_lib.plots.theme import text_size
@@ -157,21 +157,31 @@ def _pixels(ax: Axes) -> tuple[float, float, float]:
     return max(float(box.width), 1.0), max(float(box.height), 1.0), float(ax.figure.dpi)
 
 
+def summed_weights(panels: Sequence[Panel]) -> dict[str | None, float]:
+    """Add up what each operation weighs in all panels of a figure."""
+    weights: dict[str | None, float] = {}
+    for panel in panels:
+        for op, weight in panel.weights.items():
+            weights[op] = weights.get(op, 0.0) + weight
+    return weights
+
+
 def legend_entries(
     panels: Sequence[Panel],
     styles: Mapping[str | None, Style],
     names: Sequence[Sequence[Name]],
     views: Sequence[View],
 ) -> list[Entry]:
-    """Give what a legend must explain; all operations as soon as one is unnamed."""
+    """Give what a legend must explain; all coloured operations as soon as one is unnamed."""
     entries: dict[Entry, None] = {}
     if any(p.unnamed(n, v) for p, n, v in zip(panels, names, views, strict=True)):
-        weights: dict[str | None, float] = {}
-        for panel in panels:
-            for op, weight in panel.weights.items():
-                weights[op] = weights.get(op, 0.0) + weight
+        weights = summed_weights(panels)
+        others = [op for op in weights if styles[op] == OTHER_STYLE]
         for op in sorted(weights, key=lambda op: (-weights[op], str(op))):
-            entries[op_text(op), styles[op]] = None
+            if op not in others:
+                entries[op_text(op), styles[op]] = None
+        if others:
+            entries[counted(len(others), "other operation"), OTHER_STYLE] = None
     small: list[str] = []
     before: list[str] = []
     for panel, placed in zip(panels, names, strict=True):

@@ -21,9 +21,9 @@ from lessons_lib.plots.alt_text import describe_recording
 from lessons_lib.plots.annotations import mark_peak, say_nothing, write_margin
 from lessons_lib.plots.axes import byte_axis, time_axis
 from lessons_lib.plots.band_labels import Name, View
-from lessons_lib.plots.colours import FAINT_INK, LIMIT, PAPER, Style, op_styles
+from lessons_lib.plots.colours import FAINT_INK, LIMIT, PAPER, Style, figure_styles
 from lessons_lib.plots.drawing import Styles, paint_bands, paint_names, paint_total
-from lessons_lib.plots.layout import Panel, legend_entries
+from lessons_lib.plots.layout import Panel, legend_entries, summed_weights
 from lessons_lib.plots.legend import plan_strip
 from lessons_lib.plots.theme import (
     DPI,
@@ -82,7 +82,7 @@ def draw_recording(
     label = recording.label if title is None else title
     budget = None if limit is None else parse_bytes(limit)
     panel = Panel(recording, label, budget, max_named, lines)
-    styles = op_styles(panel.weights, colours)
+    styles = figure_styles(panel.weights, colours)
     with settings():
         if ax is None:
             ax = new_axes(10.0, 4.4)
@@ -128,7 +128,7 @@ def timelines(
     _check(recordings)
     budget = None if limit is None else parse_bytes(limit)
     panels = [Panel(r, title, budget, max_named, lines) for title, r in recordings.items()]
-    styles = op_styles({op for panel in panels for op in panel.weights}, colours)
+    styles = figure_styles(summed_weights(panels), colours)
     reaches = [panel.reach for panel in panels]
     reach = min(low for low, _ in reaches), max(high for _, high in reaches)
     seconds = [panel.seconds for panel in panels]

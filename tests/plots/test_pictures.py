@@ -27,13 +27,16 @@ from lessons_lib.plots.alt_text import describe_recording
 from lessons_lib.plots.colours import (
     HATCHES,
     INK,
+    OTHER_STYLE,
     PALETTE,
     PAPER,
     UNKNOWN_STYLE,
     Style,
+    figure_styles,
     luminance,
     op_styles,
 )
+from lessons_lib.plots.legend import plan_strip
 from lessons_lib.plots.registry import PICTURES
 from lessons_lib.plots.stacking import Bands, stack
 from lessons_lib.plots.theme import fit_text, get_alt, new_axes, png, text_size
@@ -454,13 +457,19 @@ def test_a_legend_only_where_names_do_not_suffice() -> None:
     assert "7 small buffers, together ≤ 8 B" in words
 
 
-def test_more_operations_than_fit_are_counted() -> None:
+def test_operations_without_a_colour_are_counted() -> None:
     s = Script()
     for i in range(60):
-        s.new(MIB, f"SomeRatherLongOperationName{i}")
+        s.new((100 - i) * MIB, f"Name{i}")
     words = legend_words(s.done().plot().figure)
-    hidden = int(re.fullmatch(r"… (\d+) more", words[-1])[1])  # type: ignore[index]
-    assert len(words) - 1 + hidden == 60
+    assert words == [*(f"Name{i}" for i in range(6)), "54 other operations"]
+
+
+def test_entries_that_do_not_fit_are_counted() -> None:
+    strip = plan_strip([(f"entry {i}", None) for i in range(60)], 400, most_rows=2)
+    shown = [text for row in strip.rows for text, _ in row]
+    assert len(strip.rows) == 2
+    assert shown[-1] == f"… {60 - (len(shown) - 1)} more"
 
 
 # Colours
@@ -547,6 +556,18 @@ def test_given_colours_are_kept_and_not_used_twice() -> None:
     blue = op_styles(["MatMul"])["MatMul"]
     styles = op_styles(["MatMul", "Rare"], {"Rare": blue})
     assert styles["Rare"] == blue != styles["MatMul"]
+
+
+def test_beyond_six_operations_the_rest_is_one_grey() -> None:
+    six: dict[str | None, float] = {f"Op{i}": 10.0 + i for i in range(6)}
+    assert OTHER_STYLE not in figure_styles(six).values()
+    more = {**six, "AddV2": 1.0, "Add": 1.0, None: 2.0}
+    styles = figure_styles(more)
+    assert {op for op, look in styles.items() if look == OTHER_STYLE} == {"AddV2", "Add", None}
+    assert {op: styles[op] for op in six} == op_styles(six)
+    # Two kernels of one operation count once; a colour that is given is kept.
+    assert OTHER_STYLE not in figure_styles({**six, "Op5": 0.0, "Op5V2": 1.0}).values()
+    assert figure_styles(more, {"Add": "#123456"})["AddV2"] == Style("#123456")
 
 
 def face_of(ax: Axes, op: str, recording: Recording) -> set[str]:

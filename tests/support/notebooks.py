@@ -27,7 +27,6 @@ LESSONS = ROOT / "notebooks"
 #: Lessons that are not in the short form yet; their length is not judged.
 NOT_REWRITTEN = (
     "05_growth_in_loops",
-    "07_your_own_code",
 )
 
 MAX_CELL_LINES = 25

@@ -289,7 +289,7 @@ def test_the_ranking_scripts_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     assert after[Recording].peak_bytes < peak - 10 * table
 
 
-def _concat(diagnosis: Diagnosis, recording: Recording) -> int:
+def _concat(diagnosis: Any, recording: Recording) -> int:
     """Give what the line with `concat` allocated in all."""
     allocated: int = by_line(recording)[diagnosis.place("= tf.concat(")].allocated_bytes
     return allocated
@@ -320,7 +320,7 @@ def test_the_evaluating_scripts_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wide.heap_peak_bytes >= 2 * kept
 
 
-def _constants(diagnosis: Diagnosis, recording: Recording) -> int:
+def _constants(diagnosis: Any, recording: Recording) -> int:
     """Give the bytes of the constants that the graph's only line made."""
     line = diagnosis.place("return tf.reduce_mean(")
     made = [b for b in recording.buffers if b.op == "Const" and b.line is not None]
