@@ -38,7 +38,7 @@ _each = pytest.mark.parametrize(
 
 
 def measured(diagnosis: Diagnosis) -> dict[type, Any]:
-    """Run the evidence; give its results by type."""
+    """Run the evidence; give its results by type, of several tables the last."""
     return {type(result): result for result in diagnosis.evidence(diagnosis.build())}
 
 
@@ -287,6 +287,17 @@ def test_the_ranking_scripts_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     assert after[Recording].peak_bytes < peak - 10 * table
     after = change("first, scores = [], []", "table, first, scores = tf.constant(table), [], []")
     assert after[Recording].peak_bytes < peak - 10 * table
+
+
+def test_the_table_by_line_is_the_same_in_each_run() -> None:
+    diagnosis = teaching.capstone.q2.diagnosis
+    line = diagnosis.place("hidden = tf.tanh(x @ w1)")
+    tables = [list(diagnosis.evidence(diagnosis.build()))[1] for _ in range(2)]
+    assert tables[0].rows == tables[1].rows
+    # A hidden layer of 1 MiB in each of 10 steps, and the matmul that it was made from.
+    assert (f"line {line}", "10.00", "0.00", "20.00") in tables[0].rows
+    # Rows of a few bytes, whose number varies, are not in it.
+    assert all(set(sizes) != {"0.00"} for _, *sizes in tables[0].rows)
 
 
 def _concat(diagnosis: Any, recording: Recording) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import lessons_lib as ll
 from lessons_lib.common.runtime import tf
 from lessons_lib.teaching.exercises.diagnosis import Diagnosis, Fault
-from lessons_lib.teaching.exercises.evidence import traces_by_line
+from lessons_lib.teaching.exercises.evidence import lines_table, traces_by_line
 from lessons_lib.teaching.exercises.inputs import integers, normal
 
 #: What may be answered in the lesson's diagnoses.
@@ -34,7 +34,7 @@ def look(run: Any) -> tuple[Any, ...]:
     """Run a script under the recorder and the tracer of traces."""
     with ll.record() as recording:
         _, traces = traces_by_line(run)
-    return recording, recording.by_line(), traces
+    return recording, lines_table(recording), traces
 
 
 def rank_faulty(queries: Any, table: Any) -> Any:
