@@ -11,6 +11,7 @@ from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.units import MIB
 from lessons_lib.instruments.process import ProcessMemory
 from lessons_lib.instruments.tracing.hooks import listening
+from lessons_lib.plots.alt_text import varies
 from lessons_lib.recording.recording import Recording
 
 
@@ -60,13 +61,14 @@ def lines_table(recording: Recording) -> Table:
     Bytes are rounded, and small lines left out: TensorFlow takes over the memory of some small
     arrays, others in each run, and that can be neither seen nor counted.
     """
+    sign = "≈ " if varies(recording) else ""
     rows = []
     for row in recording.by_line().rows:
         sizes = [
-            f"{nbytes / MIB:.2f}"
+            f"{sign}{nbytes / MIB:.2f}"
             for nbytes in (row.peak_bytes, row.kept_bytes, row.allocated_bytes)
         ]
-        if row.line is not None and set(sizes) != {"0.00"}:
+        if row.line is not None and set(sizes) != {f"{sign}0.00"}:
             rows.append((row.line.number, (f"line {row.line.number}", *sizes)))
     headers = ("made at", "MiB at the peak", "at the end", "allocated in all")
     return Table(headers, tuple(texts for _, texts in sorted(rows)))
