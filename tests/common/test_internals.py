@@ -19,6 +19,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lessons_lib.common import internals
@@ -249,6 +250,11 @@ def _blocks() -> None:
     assert len(kept) + 1 in sizes
 
 
+def _addresses() -> None:
+    things: list[Any] = [[1], [2], (3,), "x", np.ones(2), None, {}]
+    assert internals.addresses(things).tolist() == list(map(id, things))
+
+
 def _traceback() -> None:
     tracemalloc.start()
     try:
@@ -364,6 +370,7 @@ _USES: dict[str, Callable[[], None]] = {
     "tensorflow.tsl.profiler.protobuf.xplane_pb2:XSpace": _profile,
     "CachingCompiler._filename_map": _cells,
     "Snapshot.traces._traces": _blocks,
+    "id": _addresses,
     "_PyTraceMalloc_GetTraceback": _traceback,
     "Context.get_function_def": _definition,
     "ag_error_metadata": _traced_error,

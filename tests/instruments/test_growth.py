@@ -32,10 +32,6 @@ def clean(result: Growth) -> bool:
     return result.cause == Cause.NONE
 
 
-# Alone every case passes; in one process behind many others, holders are not found any more.
-pytestmark = pytest.mark.xfail(reason="open: holders are missed in a large heap", strict=False)
-
-
 def look(step: Any, **options: Any) -> Growth:
     return growth(step, **{"iterations": CALLS, "warmup": 2, **options})
 

@@ -85,6 +85,7 @@ from lessons_lib.common.internals.graphs import (
 from lessons_lib.common.internals.libraries import (
     KERAS_TRAINER,
     LRU_LINK,
+    addresses,
     cell_numbers,
     numpy_api,
     pattern_cache_limit,
@@ -152,6 +153,7 @@ __all__ = [
     "tensor_number",
     "tensor_shape",
     "trace_cache",
+    "addresses",
     "traceback_at",
     "traced_blocks",
     "traced_error",

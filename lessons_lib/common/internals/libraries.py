@@ -10,6 +10,8 @@ import tracemalloc
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from lessons_lib.common.internals.entries import enter, of_object
 
 # --- Keras, IPython and CPython ------------------------------------------------------------------
@@ -65,6 +67,21 @@ def pattern_cache_limit(thing: object) -> int | None:
     if any(thing is getattr(re, name, None) for name in ("_cache", "_cache2")):
         return int(getattr(re, "_MAXCACHE", 512))
     return None
+
+
+_QUICK: Final = "the addresses of very many objects"
+
+
+@of_object("id", _QUICK, "names of holders are wrong", "CPython 3.11")
+def addresses(things: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Give the ids of objects at once: an array of objects is an array of their addresses.
+
+    To call `id` makes a number of each, which takes long where tracemalloc is running.
+    """
+    if not things:
+        return np.zeros(0, np.int64)
+    held = np.fromiter(things, object, len(things))
+    return np.array((ctypes.c_int64 * len(things)).from_address(held.ctypes.data))
 
 
 # --- NumPy ---------------------------------------------------------------------------------------

@@ -34,8 +34,9 @@ from lessons_lib.instruments.growth.observation import (
 from lessons_lib.instruments.growth.resources import ResourceWatch
 from lessons_lib.instruments.holders.budget import SearchBudget
 from lessons_lib.instruments.holders.creation_lines import made_at, traced_at
+from lessons_lib.instruments.holders.heap import Heap, Leaves, leaves
 from lessons_lib.instruments.holders.object_types import Kind, Kinds
-from lessons_lib.instruments.holders.reachability import Leaves, leaves, survey
+from lessons_lib.instruments.holders.reachability import survey
 from lessons_lib.instruments.holders.reference_paths import Namer
 
 FRAMES: Final = 48
@@ -116,18 +117,22 @@ def observe(
         lines = _lines(kinds, [staying, untracked, new])
         if plan.may_trace:
             tracemalloc.stop()
-        found = survey(new, untracked, kinds, [*ours, ours], budget)
-        garbage = [] if plan.collect else [t for t in new if id(t) not in found.reached]
+        heap = Heap(budget)
+        found = survey(new, untracked, kinds, [*ours, ours], heap, budget)
+        garbage: list[Any] = []
+        if not plan.collect and found.complete:
+            garbage += [t for t in new if id(t) not in found.reached]
         cyclic = set(map(id, gc.get_referents(*garbage))).difference(found.reached)
         uncollected = len(garbage) / CALLS
         garbage.clear()
         new.clear()
         untracked.clear()
         left = Leftovers(staying, seen.first, _growing(seen.counts), found, lines, cyclic)
-        namer = Namer(step, [*ours, ours, found.reached, left, vars(left)], budget)
+        namer = Namer(step, [*ours, ours, found.reached, left, vars(left)], heap, budget)
         try:
             groups, notes = grouped(left, kinds, namer)
         finally:
+            heap.close()
             namer.close()
             left.clear()
     return Observation(groups, gain, lost, uncollected, notes)
@@ -240,4 +245,6 @@ def _gain(gains: list[tuple[int, ...] | None]) -> HeapGain:
     if not known:
         return HeapGain()
     small, large, arrays = (sum(part) / len(known) for part in zip(*known, strict=True))
-    return HeapGain(small, large, arrays, known=True)
+    # One array that outlives its call by chance is no growth: each call must add to them.
+    steady = min(gain[2] for gain in known) > 0
+    return HeapGain(small, large, arrays if steady else 0.0, known=True)

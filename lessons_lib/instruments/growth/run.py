@@ -46,6 +46,7 @@ from lessons_lib.instruments.holders.object_types import Kind, tensor_bytes
 from lessons_lib.instruments.holders.search import who_holds
 
 _SUSPECTS: Final = 5
+_SUSPECTS_SHARE: Final = 0.3  # of the search's time: what the calls leave behind matters more
 
 
 class _Steps:
@@ -207,7 +208,8 @@ def _suspects(
     if not things:
         return ()
     sampler.baseline.lift()
-    chains = who_holds(things, sampler.kinds, budget, step=step, ignore=[things])
+    with budget.part(_SUSPECTS_SHARE):
+        chains = who_holds(things, sampler.kinds, budget, step=step, ignore=[things])
     sampler.baseline.move()
     named: list[Retained] = []
     helpers: list[Retained] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.observation import HeapGain, Observation
 from lessons_lib.instruments.growth.thresholds import BLOCKS_FLOOR, CACHE_FLOOR, OBJECTS_FLOOR
-from lessons_lib.instruments.holders.reachability import Leaves
+from lessons_lib.instruments.holders.heap import Leaves
 
 
 def needs_look(evidence: Evidence) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Any, Final
 
 from lessons_lib.common.progress_bar import progress_bar
@@ -29,6 +31,7 @@ class SearchBudget:
     def __init__(self, seconds: float | None = None) -> None:
         self.seconds = SEARCH_SECONDS if seconds is None else seconds
         self.ended_early = False
+        self._limit = self.seconds
         self._spent = 0.0
         self._mark: float | None = None
         self._bar: Any = None
@@ -48,14 +51,24 @@ class SearchBudget:
         running = 0.0 if self._mark is None else time.thread_time() - self._mark
         return self._spent + running
 
+    @contextlib.contextmanager
+    def part(self, share: float) -> Iterator[None]:
+        """Allow only a share of the seconds that are left, so that some stay for what follows."""
+        whole, spent = self._limit, self.spent
+        self._limit = spent + share * max(0.0, whole - spent)
+        try:
+            yield
+        finally:
+            self._limit = whole
+
     def is_over(self) -> bool:
         """Tell whether the time has run out; the search must then leave out what is left."""
         spent = self.spent
         if spent > _SILENT_SECONDS:
             self._show(spent)
-        if spent > self.seconds:
+        if spent > self._limit:
             self.ended_early = True
-        return spent > self.seconds
+        return spent > self._limit
 
     def _show(self, spent: float) -> None:
         if self._bar is None:

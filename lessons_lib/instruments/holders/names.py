@@ -21,6 +21,7 @@ import numpy as np
 from lessons_lib.common.internals import LRU_LINK, pattern_cache_limit, type_cache_limit
 
 _KEY: Final = 24
+_OWN: Final = "lessons_lib."
 #: Type of what ``functools.lru_cache`` makes of a function.
 CACHE: Final = type(functools.lru_cache(maxsize=1)(lambda: None))
 #: Steps of a chain that say nothing to a reader.
@@ -236,12 +237,18 @@ def _is_link(thing: object) -> bool:
 
 
 def running_frames() -> list[types.FrameType]:
-    """List the frames of all threads' running functions."""
+    """List the frames of all threads' running functions, those of this package left out.
+
+    A frame among the locals of its own function is a cycle, which would hold all that these look
+    at until somebody collects garbage.
+    """
     frames: list[types.FrameType] = []
-    for frame in sys._current_frames().values():
-        here: types.FrameType | None = frame
+    tops: list[types.FrameType | None] = list(sys._current_frames().values())
+    while tops:
+        here = tops.pop()
         while here is not None:
-            frames.append(here)
+            if not str(here.f_globals.get("__name__")).startswith(_OWN):
+                frames.append(here)
             here = here.f_back
     return frames
 

@@ -10,26 +10,21 @@ blamed on a graph only when nothing else holds it.  Bytes; nothing is kept after
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import Flag, IntEnum, auto
+from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
 
-from lessons_lib.common.internals import EagerTensor
 from lessons_lib.instruments.holders.budget import SearchBudget
+from lessons_lib.instruments.holders.heap import Heap
 from lessons_lib.instruments.holders.names import contents, instance_dict, running_frames
-from lessons_lib.instruments.holders.object_types import Kind, Kinds, is_native
+from lessons_lib.instruments.holders.object_types import Kind, Kinds
 
 _LONG_TEXT: Final = 200
-_CHUNK: Final = 8192
-_NESTED: Final = 4
 _OWN: Final = "lessons_lib."
-_TEXTS: Final = frozenset({str, bytes})
 
 
 class Tier(IntEnum):
@@ -114,88 +109,12 @@ def tier_of(kind: Kind) -> Tier:
     return Tier.PLAIN if kind is Kind.OTHER else Tier.LIBRARY
 
 
-class Leaves(Flag):
-    """Which objects that the collector does not track are looked for."""
-
-    NONE = 0
-    ARRAYS = auto()  # NumPy arrays, dictionaries and tuples without containers, compiled objects
-    TEXTS = auto()  # long ones; there are very many short ones to look through
-
-
-def leaves(wanted: Leaves, budget: SearchBudget) -> list[Any]:
-    """List the untracked objects that something in Python holds, and that may be large.
-
-    Where tracemalloc is running, those that were made before it began are left out.
-
-    Parameters
-    ----------
-    wanted : Leaves
-    budget : SearchBudget
-        The list is not whole when it runs out.
-    """
-    if wanted is Leaves.NONE:
-        return []
-    texts = _TEXTS if Leaves.TEXTS in wanted else frozenset()
-    types = {bytearray, *_with_subclasses(np.ndarray)} if Leaves.ARRAYS in wanted else set()
-    known: set[type] = {EagerTensor}
-    found: dict[int, object] = {}
-    for chunk, held, untracked in _chunks(gc.get_objects()):
-        if budget.is_over():
-            break
-        unknown = set(map(type, held)) - known
-        known |= unknown
-        types.update(cls for cls in unknown if is_native(cls))
-        things = [thing for thing in held if type(thing) in types and not gc.is_tracked(thing)]
-        if texts:
-            things += [t for t in held if type(t) in texts and len(t) >= _LONG_TEXT]
-        for thing in [*things, *(chunk if untracked else ())]:
-            found[id(thing)] = thing
-    if not tracemalloc.is_tracing():
-        return list(found.values())
-    new = tracemalloc.get_object_traceback
-    return [thing for thing in found.values() if new(thing) is not None]
-
-
-def _with_subclasses(cls: type[Any]) -> set[type[Any]]:
-    known: set[type[Any]] = {cls}
-    waiting: list[type[Any]] = [cls]
-    while waiting:
-        for child in waiting.pop().__subclasses__():
-            if child not in known:
-                known.add(child)
-                waiting.append(child)
-    return known
-
-
-def _chunks(everything: list[object]) -> Iterator[tuple[list[Any], list[Any], bool]]:
-    """Give holders, some at a time, with all that they hold, and whether they are untracked.
-
-    The collector tracks neither dictionaries and tuples without containers in them nor NumPy's
-    arrays of objects: these come after what holds them.
-    """
-    arrays = _with_subclasses(np.ndarray)
-    types = frozenset({dict, tuple, *arrays})
-    for start in range(0, len(everything), _CHUNK):
-        chunk = everything[start : start + _CHUNK]
-        held = gc.get_referents(*chunk)
-        yield chunk, held, False
-        for _ in range(_NESTED):
-            untracked = [t for t in held if type(t) in types and not gc.is_tracked(t)]
-            plain = [thing for thing in untracked if type(thing) not in arrays]
-            of_objects = [t for t in untracked if type(t) in arrays and t.dtype.hasobject]
-            if not plain and not of_objects:
-                break
-            held = gc.get_referents(*plain)
-            for array in of_objects:
-                held += contents(array)
-            yield plain + of_objects, held, True
-
-
 def survey(
     young: list[object],
     untracked: list[object],
     kinds: Kinds,
     ignore: Sequence[object],
+    heap: Heap,
     budget: SearchBudget,
 ) -> Survey:
     """Find the new objects that are held, and by whom.
@@ -209,6 +128,7 @@ def survey(
     kinds : Kinds
     ignore : sequence
         Containers of the caller's that must not count as holders.
+    heap : Heap
     budget : SearchBudget
         The survey is not complete when it runs out.
     """
@@ -220,22 +140,14 @@ def survey(
     edges: list[Reached] = []
     own += [own, edges]
     passed = new.union(map(id, own))
-    running = {id(frame) for frame in running_frames()}  # looked at by name
-    for chunk, referents, _ in _chunks(gc.get_objects()):
-        if budget.is_over():
-            result.complete = False
-            break
-        if new.isdisjoint(map(id, referents)):
-            continue
-        for holder in chunk:
-            if id(holder) in passed or id(holder) in running:
-                continue
-            if str(getattr(type(holder), "__module__", "")).startswith(_OWN):
-                continue  # a helper of this search
-            for held in contents(holder):
-                if id(held) in new:
-                    kind = kinds.of(held)
-                    edges.append(Reached(held, kind, holder, True, tier_of(kind)))
+    passed |= {id(frame) for frame in running_frames()}  # looked at by name
+    for holder, held in heap.holders(new):
+        # Not a helper of this search, either.
+        module = str(getattr(type(holder), "__module__", ""))
+        if id(holder) not in passed and not module.startswith(_OWN):
+            kind = kinds.of(held)
+            edges.append(Reached(held, kind, holder, True, tier_of(kind)))
+    result.complete = heap.complete
     # The first way to a thing counts: better through the program's own than through a library's.
     edges.sort(key=lambda edge: tier_of(kinds.of(edge.parent)))
     for edge in edges:

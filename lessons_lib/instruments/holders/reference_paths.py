@@ -8,7 +8,6 @@ is bounded in depth and time.  Nothing is kept: results are texts.
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 import types
@@ -19,6 +18,7 @@ from typing import Any, Final
 
 from lessons_lib.common.source import is_user_file
 from lessons_lib.instruments.holders.budget import SearchBudget
+from lessons_lib.instruments.holders.heap import Heap
 from lessons_lib.instruments.holders.names import (
     CACHE,
     called,
@@ -72,14 +72,20 @@ class Namer:
         The user's step: what it closes over has a name even if nothing else names it.
     ignore : iterable
         Containers of the caller's that must not count as holders.
+    heap : Heap
     budget : SearchBudget
         When it has run out, no more is searched.
     """
 
     def __init__(
-        self, step: Callable[..., Any] | None, ignore: Iterable[object], budget: SearchBudget
+        self,
+        step: Callable[..., Any] | None,
+        ignore: Iterable[object],
+        heap: Heap,
+        budget: SearchBudget,
     ) -> None:
         self._step = step
+        self._heap = heap
         self._ignored = {id(thing) for thing in ignore}
         self._budget = budget
         self._found: dict[int, tuple[str, list[object]]] = {}
@@ -155,24 +161,15 @@ class Namer:
     def _climb(
         self, paths: list[list[object]], climbed: dict[int, list[object]]
     ) -> list[list[object]]:
-        tops = [path[0] for path in paths]
         by_id = {id(path[0]): path for path in paths}
         higher: list[list[object]] = []
-        own = {id(t) for t in (paths, climbed, tops, by_id, higher, self._found)} | self._ignored
-        own |= {id(frame) for frame in running_frames()}  # looked at by name
-        own |= {id(path) for path in climbed.values()}
-        for holder in gc.get_referrers(*tops):
-            if id(holder) in own or id(holder) in climbed or is_ours(holder):
-                continue
-            for held in gc.get_referents(holder):
-                path = by_id.get(id(held))
-                if path is not None:
-                    climbed[id(holder)] = [holder, *path]
-                    higher.append(climbed[id(holder)])
-                    own.add(id(higher[-1]))
+        own = self._ignored | {id(frame) for frame in running_frames()}  # looked at by name
+        for holder, held in self._heap.holders(by_id):
+            if id(holder) not in own and id(holder) not in climbed and not is_ours(holder):
+                climbed[id(holder)] = [holder, *by_id[id(held)]]
+                higher.append(climbed[id(holder)])
+                if len(higher) >= _WIDTH:
                     break
-            if len(higher) >= _WIDTH:
-                break
         return higher
 
     def _root(self, path: list[object], step: Callable[..., Any] | None) -> Root | None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from lessons_lib.instruments.holders.budget import SearchBudget
+from lessons_lib.instruments.holders.heap import Heap
 from lessons_lib.instruments.holders.names import type_name
 from lessons_lib.instruments.holders.object_types import Kinds
 from lessons_lib.instruments.holders.reachability import survey
 from lessons_lib.instruments.holders.reference_paths import Namer
 from lessons_lib.instruments.holders.user_objects import named_paths
+
+_NAMES_SHARE: Final = (
+    0.5  # of the time: what lies far below the program's names is found from below
+)
 
 
 def who_holds(
@@ -42,11 +47,15 @@ def who_holds(
         nothing in Python holds it.
     """
     own = [things, *ignore]
+    ended_before = budget.ended_early
     with budget:
-        chains = named_paths(things, kinds, budget, [*own, own])
+        with budget.part(_NAMES_SHARE):
+            chains = named_paths(things, kinds, budget, [*own, own])
         unnamed = [thing for thing in things if id(thing) not in chains]
         if unnamed and not budget.is_over():
             chains |= _climbed(unnamed, kinds, budget, step, [*own, own, unnamed])
+    if all(id(thing) in chains for thing in things):
+        budget.ended_early = ended_before  # nothing is missing
     return chains
 
 
@@ -58,8 +67,9 @@ def _climbed(
     own: list[object],
 ) -> dict[int, tuple[str, ...]]:
     """Name what the program's own names do not lead to."""
-    found = survey(things, [], kinds, [*own, own], budget)
-    namer = Namer(step, [*own, own, found.reached], budget)
+    heap = Heap(budget)
+    found = survey(things, [], kinds, [*own, own], heap, budget)
+    namer = Namer(step, [*own, own, found.reached], heap, budget)
     try:
         chains = {
             id(thing): namer.chain(found.way_to(thing))
@@ -67,6 +77,7 @@ def _climbed(
             if id(thing) in found.reached and not budget.is_over()
         }
     finally:
+        heap.close()
         namer.close()
         found.reached.clear()
     if budget.ended_early:
