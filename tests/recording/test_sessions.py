@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
 from typing import Any
@@ -16,7 +17,7 @@ from lessons_lib.recording.pacing import Pacing
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 from tests.support.exactness_checks import CHECKS, Check, ints, new, ready, scalar
-from tests.support.programs import Graph, Loop, Machine, New, Program, Tape, programs
+from tests.support.programs import Dropped, Graph, Loop, Machine, New, Program, Tape, programs
 from tests.support.sessions import cut_after
 
 
@@ -41,12 +42,12 @@ def figures(recording: Recording) -> dict[str, Any]:
     }
 
 
-def recorded(program: Program) -> Recording:
+def recorded(program: Program, how: contextlib.AbstractContextManager[Any]) -> Recording:
     """Record a program that was run before."""
     machine = Machine()
     gc.disable()  # or it might free something of the test's in the block
     try:
-        with record() as recording:
+        with how, record() as recording:
             machine.run(program)
     finally:
         gc.enable()
@@ -57,11 +58,11 @@ def recorded(program: Program) -> Recording:
 @given(program=programs(8), events=st.integers(1, 120), rows=st.integers(1, 30))
 @example((New("a", (7, 7), "float32"), Tape("a", None, 9, "t")), 20, 4)
 @example((New("a", (31,), "float32"), Loop("a", 30), Graph("b", "a", 5)), 60, 8)
+@example((New("a", (), "float32"), Dropped("a", "a", 1)), 1, 1)
 def test_what_is_cut_is_as_uncut(program: Program, events: int, rows: int) -> None:
     Machine().run(program)
-    whole = recorded(program)
-    with cut_after(events, rows):
-        cut = recorded(program)
+    ways = (contextlib.nullcontext(), cut_after(events, rows))
+    whole, cut = (recorded(program, how) for how in ways)  # from one line: chains show it
     assert figures(cut) == figures(whole)
     assert max(cut.timeline()[1]) == whole.peak_bytes
     assert cut.timeline()[1][-1] == whole.kept_bytes

@@ -30,8 +30,8 @@ def _(first, second):
     "tracemalloc sees all memory that Python code allocates.",
     "partly",
     measured=lambda array, tensor: (
-        f"an array ≈ {array.heap_peak_bytes / MIB:.0f} MiB of 16 MiB, a tensor "
-        f"≈ {tensor.heap_peak_bytes / MIB:.0f} MiB"
+        f"≈ {array.heap_peak_bytes / MIB:.0f} MiB of an array, "
+        f"≈ {tensor.heap_peak_bytes / MIB:.0f} MiB of a tensor of that size"
     ),
     advice="tracemalloc for Python and NumPy, ll.record for tensors.",
     was=("01.4",),
