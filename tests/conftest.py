@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -28,6 +29,11 @@ for _name, _examples in (("short", 30), ("long", 1000)):
         suppress_health_check=[HealthCheck.too_slow],
     )
 settings.load_profile("short")
+
+# A worker of pytest-xdist is a program of ``python -c``, whose code Python calls "<string>", as it
+# does what dataclasses generate.  The tests are not that program.
+if sys.argv[:1] == ["-c"]:
+    sys.argv[0] = pytest.__file__
 
 
 def pytest_configure() -> None:

@@ -59,12 +59,17 @@ def test_of_a_thousand_recordings_every_short_one_says_so() -> None:
     assert silent == 0
 
 
-@pytest.mark.xfail(reason="open: whether one is short is chance", strict=False)
 def test_without_the_gate_recordings_are_short_and_say_so() -> None:
     with mock.patch.object(Gate, "close", return_value=False):
-        short, silent = in_threads(100)
-    assert short
-    assert silent == 0
+        for _ in range(
+            20
+        ):  # whether one is short is chance, and that none is in all of them is not
+            short, silent = in_threads(25)
+            assert silent == 0
+            if short:
+                break
+        else:
+            pytest.fail("no recording was short without the gate")
 
 
 def test_a_thread_that_works_while_the_session_changes_waits() -> None:

@@ -692,7 +692,6 @@ class _State:
     zeros: Any = dataclasses.field(default_factory=functools.partial(tf.zeros, [N, N]))
 
 
-@pytest.mark.xfail(reason="open: fails behind other tests", strict=False)
 def test_a_dataclass_factory_of_a_library_counts_for_the_line_that_calls_it(x: Any) -> None:
     def program() -> Any:
         return _State()  # here: dataclass
