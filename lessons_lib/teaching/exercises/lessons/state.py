@@ -256,6 +256,7 @@ _q4 = Exercise(
 )
 
 # --- q5 -------------------------------------------------------------------------------------
+# Axes are given for the same reason as in loops.q6.
 
 
 def accumulate(x: Any, w: Any, m: int) -> Any:
@@ -264,7 +265,7 @@ def accumulate(x: Any, w: Any, m: int) -> Any:
     for part in tf.split(x, m):
         with tf.GradientTape() as tape:
             tape.watch(w)
-            loss = tf.reduce_mean(tf.tanh(part @ w)) / m
+            loss = tf.reduce_mean(tf.tanh(part @ w), axis=[0, 1]) / m
         gradients.append(tape.gradient(loss, w))
     return tf.add_n(gradients)
 
@@ -303,8 +304,8 @@ _q5 = Diagnosis(
         ),
     ),
     near={
-        "loss = tf.reduce_mean(tf.tanh(part @ w)) / m": "each part has a tape of its own, so its "
-        "activations are gone when the gradient is there.",
+        "loss = tf.reduce_mean(tf.tanh(part @ w), axis=[0, 1]) / m": "each part has a tape of its "
+        "own, so its activations are gone when the gradient is there.",
         "for part in tf.split(x, m):": "the parts are views: they take nothing.",
     },
     hints=(
