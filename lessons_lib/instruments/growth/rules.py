@@ -240,7 +240,9 @@ def _runtime(case: Case, cache: CacheTest) -> None:
 def _objects(case: Case, _: CacheTest) -> None:
     """Python's objects, the program's own and libraries', with the native memory that is theirs."""
     objects, arrays = case.seen.objects, case.seen.arrays
-    array_bytes = case.arrays
+    # Of arrays that nobody holds TensorFlow may have adopted the memory, for a table's entries.
+    is_adopted = bool(case.seen.lost_tables.per_call) and not arrays
+    array_bytes = 0.0 if is_adopted else case.arrays
     object_bytes = _accused_objects(case)
     native_groups = tuple(group for group in objects if group.is_native)
     rest = _native_rest(case)
@@ -312,7 +314,8 @@ def _native(case: Case, _: CacheTest) -> None:
     else:
         text = f"Native memory that no counter names, {about(rest)} a call"
     case.take("native")
-    case.add(Cause.NATIVE_MEMORY, rest + case.take("hidden"), text)
+    adopted = _unheld_arrays(case) if tables.per_call else 0.0
+    case.add(Cause.NATIVE_MEMORY, rest + adopted + case.take("hidden"), text)
 
 
 def _allocator(case: Case, _: CacheTest) -> None:
