@@ -104,7 +104,7 @@ def _(both):
         f"set {', '.join(f'≈ {g / MIB:+.0f} MiB' for g in grown)}; over the budget of 2 MiB: "
         f"{'refused' if not kept['2 MiB'] else 'passed'}"
     ),
-    advice="Test tensor bytes: of eager code exactly, of graphs with room; not the resident set.",
+    advice="Test tensor bytes, with some room, more for graphs; not the resident set.",
     was=("07.5",),
 )
 def _(peaks, grown, kept):

@@ -29,7 +29,8 @@ QUESTIONS = (
         (
             right(
                 "One that runs a step under a budget of tensor bytes, and fails when over it.",
-                "Tensor bytes repeat exactly on the same versions, so the test does not flicker.",
+                "Tensor bytes repeat on the same versions, to a few bytes, so the test does not "
+                "flicker.",
             ),
             wrong(
                 "One that compares the resident set size before and after a step.",
