@@ -50,6 +50,23 @@ def test_a_claim_is_looked_for_in_core_lessons_first() -> None:
     assert plans.claim_of("03.1", [further]) is further
 
 
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("loops.q6", "line 7: tape"),
+        ("measure_memory.q5", "A: pool, B: arrays, C: tensors"),
+        ("loops.q1", "peak at most 3.5 MiB"),
+    ],
+)
+def test_the_right_answer_is_the_exercises_own(key: str, says: str) -> None:
+    assert plans.right_answer(key) == says
+
+
+def test_of_a_drawn_exercise_each_answer_is_given() -> None:
+    programs = [part.partition(",")[0] for part in plans.right_answer("capstone.q3").split("; ")]
+    assert programs == ["rank_faulty", "evaluate_faulty", "sharpen_faulty"]
+
+
 CASES = [
     pytest.param(path, claims, exercises, id=f"{plan.name} minutes, {path.stem}")
     for plan in TRIED

@@ -2,7 +2,8 @@
 
 A plan is a list of claims and exercises with minutes.  Claims are named by their numbers in the
 first edition, so that a plan survives when a lesson is arranged anew.  What is to be expected is
-taken from the lesson's own wrap-up, as it was measured last.  ``chosen`` gives a notebook with the
+taken from the lesson's own wrap-up, as it was measured last; the right answers of exercises, from
+the exercises.  ``chosen`` gives a notebook with the
 cells that a plan needs of a lesson, which a test runs in a fresh kernel.
 """
 
@@ -18,6 +19,9 @@ from typing import Any
 
 import nbformat
 
+from lessons_lib.teaching.exercises import exercises
+from lessons_lib.teaching.exercises.diagnosis import DiagnosisQuestion
+from lessons_lib.teaching.exercises.question import Question
 from tests.support.notebooks import LESSONS, lesson_paths
 from tests.support.sections import sections
 from tests.tools.claims import Verdict, all_verdicts
@@ -51,6 +55,7 @@ class Plan:
     minutes: int
     steps: tuple[Step, ...]
     besides: int
+    what: str = "opening and closing question"
 
     @property
     def slack(self) -> int:
@@ -64,13 +69,35 @@ def _steps(text: str) -> tuple[Step, ...]:
     return tuple(Step(what, int(minutes)) for what, minutes in parts)
 
 
-#: Besides the steps: the opening (who can say a tensor's bytes?) and the closing question.
+_OPENINGS = "opening and closing question, each lesson's first cell"
 PLANS = (
     Plan("20", 20, _steps("00.1 4, 03.1 4, 03.12 5, loops.q6 3"), 2),
     Plan("45", 45, _steps("00.1 6, 00.2 6, 03.1 6, loops.q1 6, 03.12 7, 03.13 5"), 4),
+    Plan(
+        "90",
+        90,
+        _steps(
+            "00.1 5, 01.1 7, 02.2 8, eager_and_graph.q5 6, 03.1 6, 03.12 8, loops.q6 6, 04.4 7, "
+            "tracing.q5 6, 06.1 8"
+        ),
+        8,
+        _OPENINGS,
+    ),
+    Plan(
+        "210",
+        210,
+        _steps(
+            "00.1 5, 01.1 7, 01.6 8, measure_memory.q5 7, 02.1 7, 02.2 9, eager_and_graph.q5 8, "
+            "02.11 8, 03.1 6, 03.12 9, loops.q6 7, 04.4 7, tracing.q5 7, 06.1 9, 06.2 7, "
+            "state.q5 7, 07.1 6, capstone.q3 15"
+        ),
+        32,
+        f"{_OPENINGS}, two breaks",
+    ),
 )
 
-#: By a claim's number in the first edition: the usual wrong guess, and what to say or point at.
+#: By an exercise, or a claim's number in the first edition: the usual wrong guess, and what to say
+#: or point at.
 GUESSES = {
     "00.1": (
         "1 MiB: the result only",
@@ -79,6 +106,26 @@ GUESSES = {
     "00.2": (
         "16 MiB, or 64 MiB",
         "One name holds one tensor. Which meter saw the list, and which saw the tensors?",
+    ),
+    "01.1": (
+        "yes: it grows by 128 MiB again",
+        "The tensors took as much as before. Where did the second call's memory come from?",
+    ),
+    "01.6": (
+        "yes: nothing is alive, so all comes back",
+        "Nothing is alive after `del`. Who keeps the memory, and for whom?",
+    ),
+    "02.1": (
+        "S for each of the eight",
+        "Which of them change only the description? Let them sort the eight first.",
+    ),
+    "02.2": (
+        "3,136 bytes: one image",
+        "The row shares its batch's buffer. Then ask about 10 classes: a row of 40 bytes.",
+    ),
+    "02.11": (
+        "2 S, as in eager mode",
+        "Who reads the buffer last? Then ask about a cast to int32, of the same size.",
     ),
     "03.1": (
         "10 S, or “it explodes”",
@@ -91,6 +138,51 @@ GUESSES = {
     "03.13": (
         "nothing, because a sum's gradient is 1",
         "The entry holds the inputs, though only their shapes are needed. Try bias_add.",
+    ),
+    "04.4": (
+        "1 trace: a number is a number",
+        "The value is in the key, because Python code can do anything with it. And a tensor's?",
+    ),
+    "06.1": (
+        "4 S: weights, gradients, two states of Adam",
+        "What does the backward pass need of each layer? Point at the activations.",
+    ),
+    "06.2": (
+        "twice as much for twice the batch",
+        "Which shapes have the batch in them? Compare the small batches first.",
+    ),
+    "07.1": (
+        "it stays: a step needs nothing of the step before",
+        "It should. So something is kept, the same amount in each step. Who could hold it?",
+    ),
+    "capstone.q3": (
+        "the line that makes a buffer, in place of the one that holds it",
+        "Everybody puts the number of their seat into `show`. Afterwards neighbours explain "
+        "their scripts to each other.",
+    ),
+    "eager_and_graph.q5": (
+        "line 3, because it makes a tensor of x's size",
+        "Is it read again? Which name outlives its last use? What does one row keep?",
+    ),
+    "loops.q1": (
+        "a list of states, of which the last is returned",
+        "Which names refer to a state while tanh runs?",
+    ),
+    "loops.q6": (
+        "line 8, list",
+        "A loss is four bytes. What does the gradient of tanh ask for?",
+    ),
+    "measure_memory.q5": (
+        "A leaks, because the process stays large",
+        "Are A's tensors there at the end? Compare both columns of each meter.",
+    ),
+    "state.q5": (
+        "activations, because there are m parts",
+        "Each part has a tape of its own. What is in the list, and how large is one of it?",
+    ),
+    "tracing.q5": (
+        "line 12 alone",
+        "Sixteen traces for eight batches: what else is new in each round?",
     ),
 }
 
@@ -140,6 +232,26 @@ def exercise_place(key: str) -> tuple[Path, int]:
     raise LookupError(f"no notebook has the exercise {key}")
 
 
+def right_answer(key: str) -> str:
+    """Write what is right in an exercise: the lines and causes, or the budget of a function."""
+    module, _, _ = key.partition(".")
+    (question,) = [q for q in exercises(module) if q.key == key]
+    if isinstance(question, Question):
+        exercise = question.exercise
+        budgets = [x.quantity.limited(x.budget(exercise.shown)) for x in exercise.limits]
+        return " and ".join(budgets)
+    assert isinstance(question, DiagnosisQuestion)
+    answers = []
+    for diagnosis in getattr(question, "diagnoses", [question.diagnosis]):
+        named = f"{diagnosis.program.__name__}, " if hasattr(question, "diagnoses") else ""
+        pairs = [
+            f"{'line ' * isinstance(place, int)}{place}: {cause}"
+            for place, cause in diagnosis.solution().items()
+        ]
+        answers.append(named + ", ".join(pairs))
+    return "; ".join(answers)
+
+
 def table(plan: Plan, verdicts: list[Verdict]) -> str:
     """Write a plan as a Markdown table."""
     heads = ("step", "minutes", "you will see", "usual wrong guess", "what to say")
@@ -148,16 +260,15 @@ def table(plan: Plan, verdicts: list[Verdict]) -> str:
         if step.is_exercise:
             path, _ = exercise_place(step.what)
             name = f"[{path.stem[:2]}](" + path.relative_to(LESSONS).as_posix() + ")"
-            row = (f"{name}, exercise {step.what}", "", "", "Hints on request; pairs.")
+            what, seen = f"exercise {step.what}", right_answer(step.what)
         else:
             claim = claim_of(step.what, verdicts)
             path = notebook_of(claim.lesson)
             name = f"[{path.stem[:2]}](" + path.relative_to(LESSONS).as_posix() + ")"
-            guess, say = GUESSES[step.what]
-            row = (f"{name}, claim {claim.number}", measured(path)[claim.number], guess, say)
-        cells = [row[0], str(step.minutes), *row[1:]]
+            what, seen = f"claim {claim.number}", measured(path)[claim.number]
+        cells = [f"{name}, {what}", str(step.minutes), seen, *GUESSES[step.what]]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    lines.append(f"| opening and closing question | {plan.besides} | | | |")
+    lines.append(f"| {plan.what} | {plan.besides} | | | |")
     lines.append(f"| left for questions | {plan.slack} | | | |")
     return "\n".join(lines)
 
@@ -190,8 +301,8 @@ def lessons_of(plan: Plan, verdicts: list[Verdict]) -> Iterator[tuple[Path, set[
         else:
             claim = claim_of(step.what, verdicts)
             wanted.setdefault(notebook_of(claim.lesson), (set(), []))[0].add(claim.number)
-    for path, (claims, exercises) in wanted.items():
-        yield path, claims, exercises
+    for path, (claims, cells) in wanted.items():
+        yield path, claims, cells
 
 
 def chosen(path: Path, claims: set[int], exercises: list[int]) -> Any:
