@@ -9,6 +9,7 @@ import functools
 import gc
 import re
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -402,6 +403,33 @@ def test_small_tensors_cost_more_than_their_bytes() -> None:
     assert "4 B per call, which cost the process ≈" in finding.size
     (large,) = look(steps.attribute(True)).causes
     assert large.process_bytes_per_call is None
+
+
+def test_many_small_tensors_are_no_slices() -> None:
+    losses: list[Any] = []
+    found = look(lambda: losses.extend(tf.reduce_sum(tf.ones([4])) for _ in range(100)))
+    (finding,) = (f for f in found.causes if f.cause == Cause.RETAINED_TENSORS)
+    assert (finding.bytes_per_call, finding.exact) == (400, True)
+    assert "slices" not in finding.text
+
+
+def test_two_holders_in_one_object_are_both_named() -> None:
+    run = types.SimpleNamespace(owner=_Owner())
+
+    def step() -> None:
+        run.owner.tensors.append(tf.ones([64, 64]))
+        run.owner.variables.append(tf.Variable(tf.ones([64, 64])))
+
+    found = look(step)
+    holders = {finding.cause: finding.held[0].holder for finding in found.causes}
+    assert "_Owner" in holders[Cause.RETAINED_TENSORS], explain(found)
+    assert "_Owner" in holders[Cause.VARIABLES], explain(found)
+
+
+class _Owner:
+    def __init__(self) -> None:
+        self.tensors: list[Any] = []
+        self.variables: list[Any] = []
 
 
 def test_one_is_singular() -> None:

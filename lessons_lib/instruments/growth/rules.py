@@ -22,6 +22,7 @@ from lessons_lib.instruments.growth.thresholds import (
     BESIDE_FLOOR,
     CACHE_FLOOR,
     CONSTANTS_FLOOR,
+    LEAST_CHUNK,
     NATIVE_FLOOR,
     NATIVE_SHARE,
     NOTES_FLOOR,
@@ -143,7 +144,7 @@ def _tensors(case: Case, _: CacheTest) -> None:
         return
     text, exact, paid = _tensors_text(case), True, None
     # A kept slice pins the whole tensor that it was cut from.
-    if count.grows and not datasets and case.hidden > nbytes:
+    if count.grows and not datasets and case.hidden > max(nbytes, LEAST_CHUNK * count.slope):
         nbytes += case.take("hidden")
         text += "; they are slices, and each keeps the whole tensor that it was cut from"
         exact = False

@@ -26,6 +26,8 @@ NATIVE_SHARE: Final = 0.5
 #: Objects of at least this share of it may own it: a Keras model's variables have parts in C++.
 #: A reloaded SavedModel leaves some KiB of objects beside megabytes that are not theirs.
 OWNERS_SHARE: Final = 0.25
+#: TensorFlow's allocator hands out no less than this for a tensor, however small.
+LEAST_CHUNK: Final = 256
 #: What an eager tensor costs beside its elements: Python's object, TensorFlow's handle and buffer.
 TENSOR_COST: Final = 2 * KIB
 #: The same of a variable, with its resource, its handle and its names.

@@ -87,6 +87,13 @@ class Heap:
                 for held in contents(holder):
                     if id(held) in wanted:
                         yield holder, held
+                    elif type(held) is dict and not self._knows(id(held)):
+                        # Attributes were read since, which made them a dictionary of their own.
+                        yield from ((holder, v) for v in held.values() if id(v) in wanted)
+
+    def _knows(self, address: int) -> bool:
+        place = np.searchsorted(self._addresses, address)
+        return bool(place < len(self._addresses) and self._addresses[place] == address)
 
     def close(self) -> None:
         """Let go of all objects."""
