@@ -136,16 +136,21 @@ def peak(
     check_runs("peak is called", "call it outside of the function")
     fn(*args, **kwargs)
     label = name_of(fn)
-    recordings = [_once(fn, args, kwargs, label)]
-    if wanted is None:
-        wanted = GRAPH_CALLS if _runs_a_graph(recordings[0]) else 1
-    while len(recordings) < wanted:
-        recordings.append(_once(fn, args, kwargs, label))
+    recordings = _recorded(lambda: _once(fn, args, kwargs, label), wanted)
     peaks = tuple(recording.peak_bytes for recording in recordings)
     highest = recordings[peaks.index(max(peaks))]
     differ = min(peaks) != max(peaks)
     unit = used_unit() or Unit("MiB", MIB)
     return Peak(label, peaks, differ if noisy is None else noisy or differ, highest, unit)
+
+
+def _recorded(call: Callable[[], Recording], wanted: int | None) -> list[Recording]:
+    recordings = [call()]
+    if wanted is None:
+        wanted = GRAPH_CALLS if _runs_a_graph(recordings[0]) else 1
+    while len(recordings) < wanted:
+        recordings.append(call())
+    return recordings
 
 
 def _runs_a_graph(recording: Recording) -> bool:

@@ -63,6 +63,8 @@ class Call(NamedTuple):
     chain: tuple[Place, ...] = ()
 
 
+#: What is kept of a call until it returns: its mark, itself, its operation and that one's inputs.
+_Noted = tuple[TraceMe, Call, str, Any]
 #: Of a constant: the operation that it runs, and its inputs.
 _NONE: Final[tuple[str, tuple[()]]] = ("", ())
 #: A call's instruction, kind, forward line, scope (by address), the rest of its context, and what
@@ -204,9 +206,29 @@ class Watcher:
         return calls
 
     def _wrapped(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+        note = self._noting(name)
+        frame_here = sys._getframe
+
+        @functools.wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            noted = note(args, frame_here(1)) if self._watching else None
+            if noted is None:
+                return original(*args, **kwargs)
+            mark, call, op, inputs = noted
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                mark.Stop()
+            if call.context.taped or op == "AddN":
+                self._note_result(call, op, inputs, result)
+            return result
+
+        return wrapper
+
+    def _noting(self, name: str) -> Callable[[tuple[Any, ...], FrameType | None], _Noted | None]:
+        """Give what notes and marks a call of one of TensorFlow's functions from a frame."""
         marker = TraceMe
         mark_name = profile_format.CALL
-        frame_here = sys._getframe
         ident = threading.get_ident
         origins = self._origins
         by_code = self._calls.by_code
@@ -216,13 +238,9 @@ class Watcher:
         fast, executes = name == FAST, name in _EXECUTE
         user = Origin.USER
 
-        @functools.wraps(original)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if not self._watching:
-                return original(*args, **kwargs)
-            mark = call = None
-            frame: FrameType | None = frame_here(1)
+        def note(args: tuple[Any, ...], caller: FrameType | None) -> _Noted | None:
             try:
+                frame = caller
                 part = 0  # a plain number: to hash an enum's member is slow
                 while frame is not None:
                     file = frame.f_code.co_filename
@@ -248,7 +266,6 @@ class Watcher:
                 if call is None:
                     context = Context(scope, taped, backward, Origin(part))
                     call = self._calls.add(frame, key, context)
-                frame = None
                 me = ident()
                 calls = self._current.get(me)
                 if calls is None:
@@ -256,28 +273,24 @@ class Watcher:
                 op, inputs = (
                     (args[1], args[3:]) if fast else _operation(args) if executes else _NONE
                 )
-                if op not in reads:
-                    if WRITES.fullmatch(op):
-                        self.noter.written((self._numbers[me], len(calls)), op, inputs)
-                    else:
-                        reads.add(op)
+                if op not in reads and not self._note_written(me, len(calls), op, inputs):
+                    reads.add(op)
                 if executes:
-                    self._note_function(op, frame_here(1))
+                    self._note_function(op, caller)
                 mark = marker(mark_name)
                 calls.append(call)
             except Exception:  # a fault of ours costs a line, not the run
-                frame = None
-            if mark is None or call is None:
-                return original(*args, **kwargs)
-            try:
-                result = original(*args, **kwargs)
-            finally:
-                mark.Stop()
-            if taped or op == "AddN":
-                self._note_result(call, op, inputs, result)
-            return result
+                return None
+            return mark, call, op, inputs
 
-        return wrapper
+        return note
+
+    def _note_written(self, thread: int, number: int, op: str, inputs: Any) -> bool:
+        """Note an operation that writes a variable; tell whether it is one."""
+        if not WRITES.fullmatch(op):
+            return False
+        self.noter.written((self._numbers[thread], number), op, inputs)
+        return True
 
     def _note_result(self, call: Call, op: str, inputs: Any, result: Any) -> None:
         try:

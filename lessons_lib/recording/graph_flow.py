@@ -36,6 +36,14 @@ class Output(NamedTuple):
     shape: tuple[int | None, ...] | None
     dtype: str
 
+    def same_form(self, other: Output) -> bool:
+        """Tell whether two outputs are of one type and, as far as is known, of one shape."""
+        if self.dtype != other.dtype or self.shape is None or other.shape is None:
+            return self.dtype == other.dtype and self.shape == other.shape
+        return len(self.shape) == len(other.shape) and all(
+            m is None or n is None or m == n for m, n in zip(self.shape, other.shape, strict=True)
+        )
+
 
 class Source(NamedTuple):
     """A node's output that a tensor may be, and whether it is from a loop's last iteration."""

@@ -1,11 +1,6 @@
-"""What each operation of a graph makes: its phase, the category of its outputs, its layer.
+"""What each operation of a graph makes: the category of its outputs, its phase, its layer.
 
-A training step is known by its structure, so it does not matter which library made it:
-
-- backward: what TensorFlow's gradient functions made, told by the scopes that they open;
-- update: what needs values of the backward pass;
-- forward: what the backward pass needs values of.
-
+The phases are told by `lessons_lib.recording.graph_phases`, the categories follow from them.
 A variable is a weight when the forward or the backward pass reads it, and an optimizer's when only
 the update does, unless the place where it was made says what it is.
 """
@@ -14,13 +9,14 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from lessons_lib.recording.buffers import Purpose
 from lessons_lib.recording.categories import Category, Phase
 from lessons_lib.recording.graph_flow import Flow, Node, Output, flow_of
+from lessons_lib.recording.graph_phases import OF_SHAPES, UPDATES, phases_of
 from lessons_lib.recording.scopes import Owner
 from lessons_lib.recording.variables import Variable
 
@@ -29,13 +25,6 @@ _BACKWARD_SCOPE: Final = re.compile(r"(?:^|/)(?:gradient_tape|gradients(?:_\d+)?
 #: function that keeps what that gradient needs.
 _BACKWARD_FUNCTION: Final = "__inference___backward"
 _FORWARD_FUNCTION: Final = "__forward_"
-#: Modules whose operations, made within the update, are gradients still.
-_CLIPPING: Final = re.compile(r"clip_ops\.py$|loss_scale_optimizer\.py$")
-_CLIPPING_FUNCTION: Final = re.compile(r"clip_(?:by|grad)|_clip")
-_TAPE: Final = "imperative_grad"
-#: How many frames, from the innermost, tell who made an operation; each costs microseconds.
-_FRAMES: Final = 14
-_SUMS: Final = frozenset(("AddN", "UnsortedSegmentSum", "ConcatV2", "StridedSlice", "Cast"))
 #: Operations that hand on the memory that they get.
 _VIEWS: Final = frozenset(
     (
@@ -47,14 +36,8 @@ _VIEWS: Final = frozenset(
 _KEEPERS: Final = frozenset(
     ("OptionalFromValue", "TensorListPushBack", "TensorListSetItem", "TensorArrayWriteV3")
 )
-_OF_SHAPES: Final = frozenset(("Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs"))
-_CONSTANTS: Final = frozenset(("Const", "NoOp"))
 _ASSIGNS: Final = frozenset(("AssignVariableOp", "Assign"))
 _PIPELINE: Final = re.compile(r"Iterator(?:V2)?GetNext|\w*Dataset\w*|OptionalGetValue")
-_UPDATES: Final = re.compile(
-    r"(?:Resource(?:Sparse)?Apply|ResourceScatter|ResourceStridedSliceAssign|Assign|Apply"
-    r"|SparseApply|Scatter(?:Nd)?(?:Add|Sub|Update))\w*"
-)
 _FLOATS: Final = ("float", "bfloat", "complex", "half")
 
 
@@ -122,7 +105,7 @@ class Roles:
         # What is made of constants and shapes alone is made at any time.
         phase = self.phases[number] if self.timed[number] else None
         layer = node.scope.path if node.scope and node.scope.owner is Owner.LAYER else None
-        if node.variables and _UPDATES.fullmatch(node.type):
+        if node.variables and UPDATES.fullmatch(node.type):
             variable = node.variables[0]
             # A copy, made because something still reads the old value.
             held = self._held(variable, phase, layer)
@@ -165,7 +148,7 @@ class Roles:
             return Category.INPUTS
         if phases[number] is Phase.FORWARD or (self.keeps and phases[number] is None):
             used = any(
-                phases[use.node] is Phase.BACKWARD and nodes[use.node].type not in _OF_SHAPES
+                phases[use.node] is Phase.BACKWARD and nodes[use.node].type not in OF_SHAPES
                 for node, out in chain
                 for use in nodes[node].uses[out]
             )
@@ -204,33 +187,13 @@ class Roles:
             return [0]
         if user.path in self._allocating or user.type in _NEVER_FORWARD:
             return []
-        return [i for i, output in enumerate(user.outputs) if _same(form, output)]
-
-    def is_handed_on(self, path: tuple[str, ...]) -> bool:
-        """Tell whether an operation that allocated nothing got the memory of this one's output."""
-        number = self.numbers.get(path)
-        if number is None:
-            return False
-        nodes = self.flow.nodes
-        return any(
-            nodes[node].type not in _VIEWS and nodes[node].type not in _KEEPERS
-            for output in range(len(nodes[number].outputs))
-            for node, _ in self.chain(number, output)[1:]
-        )
+        return [i for i, output in enumerate(user.outputs) if form.same_form(output)]
 
 
 #: An operation with several outputs of one form makes the first of these.
 _ORDER: Final = (Category.INPUTS, Category.GRADIENTS, Category.ACTIVATIONS)
 #: Operations that allocate nothing and yet do not hand on what they get.
 _NEVER_FORWARD: Final = frozenset(("ReadVariableOp", "Shape", "Size", "Rank", "Const", "NoOp"))
-
-
-def _same(a: Output, b: Output) -> bool:
-    if a.dtype != b.dtype or a.shape is None or b.shape is None:
-        return a.dtype == b.dtype and a.shape == b.shape
-    return len(a.shape) == len(b.shape) and all(
-        m is None or n is None or m == n for m, n in zip(a.shape, b.shape, strict=True)
-    )
 
 
 def _may_be(output: Output, shape: tuple[int, ...] | None, dtype: str | None) -> bool:
@@ -278,154 +241,20 @@ def _read(graph: Any, whole: bool, keeps: bool) -> Roles | None:
     flow = flow_of(graph, lambda op: whole or _BACKWARD_SCOPE.search(op.name) is not None)
     if flow is None:
         return None
-    frames = _Frames(graph)
-    after, reads_new = _after_backward(flow, frames)
-    phases = _phases(flow, frames, after, reads_new)
-    trains = any(phase is Phase.BACKWARD for phase in phases)
-    categories = _variable_categories(flow, phases)
+    phases = phases_of(graph, flow)
+    trains = any(phase is Phase.BACKWARD for phase in phases.of_nodes)
     assigned = {
         (source.node, source.output): node.variables[0]
         for node in flow.nodes
         if node.type in _ASSIGNS and node.variables
         for source in node.inputs[1]
     }
+    categories = _variable_categories(flow, phases.of_nodes)
     roles = Roles(
-        flow,
-        phases,
-        _timed(flow, phases, reads_new),
-        trains,
-        keeps,
-        assigned,
-        _gradients(flow, phases, frames),
-        categories,
+        flow, phases.of_nodes, phases.timed, trains, keeps, assigned, phases.gradients, categories
     )
     roles.numbers = {node.path: number for number, node in enumerate(flow.nodes)}
     return roles
-
-
-class _Frames:
-    """Reads who made an operation, where its scope does not tell."""
-
-    def __init__(self, graph: Any) -> None:
-        self._graph = graph
-
-    def any(self, node: Node, test: Callable[[Any], bool]) -> bool:
-        if len(node.path) > 1:  # within a loop or a branch: its call's frames would not tell
-            return False
-        trace = self._graph.get_operation_by_name(node.path[0]).traceback
-        if trace is None:
-            return False
-        return any(test(trace[-i]) for i in range(1, min(_FRAMES, len(trace)) + 1))
-
-
-def _phases(
-    flow: Flow, frames: _Frames, after: list[bool], reads_new: list[bool]
-) -> list[Phase | None]:
-    nodes = flow.nodes
-    needed = _needed(nodes, [node.backward for node in nodes], among_backward=False)
-    phases: list[Phase | None] = [None] * len(nodes)
-    for number, node in enumerate(nodes):
-        if node.backward:
-            phases[number] = Phase.BACKWARD
-        elif after[number] and needed[number]:
-            # A gradient's part that no scope shows, or a loss that is made of gradients.
-            node.backward = frames.any(node, lambda frame: _TAPE in frame.filename)
-            phases[number] = Phase.BACKWARD if node.backward else Phase.FORWARD
-        elif after[number] or _is_optimizers(node):
-            phases[number] = Phase.UPDATE
-        elif needed[number]:
-            phases[number] = Phase.FORWARD
-        elif reads_new[number]:
-            phases[number] = Phase.UPDATE
-    for number, used in enumerate(_needed(nodes, [phase is Phase.UPDATE for phase in phases])):
-        if used and phases[number] is None:
-            phases[number] = Phase.UPDATE
-    return phases
-
-
-def _after_backward(flow: Flow, frames: _Frames) -> tuple[list[bool], list[bool]]:
-    """Tell which nodes need values of the backward pass, directly or by way of variables."""
-    nodes = flow.nodes
-    after, reads_new = [False] * len(nodes), [False] * len(nodes)
-    written: set[int] = set()
-    for number, node in enumerate(nodes):
-        sources = [s for sources in node.inputs for s in sources if not s.back]
-        after[number] = any(nodes[s.node].backward or after[s.node] for s in sources)
-        reads_new[number] = not written.isdisjoint(node.variables) or any(
-            reads_new[s.node] for s in sources
-        )
-        if after[number] and node.variables and _UPDATES.fullmatch(node.type):
-            written.update(node.variables)
-        # The tape's own sums of gradients are in no scope.
-        if (
-            after[number]
-            and not node.backward
-            and node.type in _SUMS
-            and all(nodes[s.node].backward for s in sources)
-        ):
-            node.backward = frames.any(node, lambda frame: _TAPE in frame.filename)
-    return after, reads_new
-
-
-def _needed(nodes: list[Node], by: list[bool], *, among_backward: bool = True) -> list[bool]:
-    """Tell which nodes some nodes need values of."""
-    needed = [False] * len(nodes)
-    for number in range(len(nodes) - 1, -1, -1):
-        # A shape is known without the values.
-        if (by[number] or needed[number]) and nodes[number].type not in _OF_SHAPES:
-            for sources in nodes[number].inputs:
-                for source in sources:
-                    if not source.back and (among_backward or not nodes[source.node].backward):
-                        needed[source.node] = True
-    return needed
-
-
-def _timed(flow: Flow, phases: list[Phase | None], reads_new: list[bool]) -> list[bool]:
-    """Tell which nodes wait for values of their phase's beginning."""
-    nodes = flow.nodes
-    # Values of the step's data, and those of the backward pass.
-    of_data, of_gradients = [False] * len(nodes), [False] * len(nodes)
-    for number, node in enumerate(nodes):
-        if node.type in _OF_SHAPES:
-            continue
-        sources = [s.node for sources in node.inputs for s in sources if not s.back]
-        begins = not sources and node.type not in _CONSTANTS
-        of_data[number] = begins or any(of_data[s] for s in sources)
-        backward = phases[number] is Phase.BACKWARD and of_data[number]
-        of_gradients[number] = backward or any(of_gradients[s] for s in sources)
-    return [
-        of_gradients[number] or reads_new[number] if phase is Phase.UPDATE else of_data[number]
-        for number, phase in enumerate(phases)
-    ]
-
-
-def _is_optimizers(node: Node) -> bool:
-    return node.scope is not None and node.scope.owner is Owner.OPTIMIZER
-
-
-def _gradients(flow: Flow, phases: list[Phase | None], frames: _Frames) -> set[int]:
-    """Find the operations that make what the optimizer is given."""
-    nodes = flow.nodes
-    found: set[int] = set()
-    for number, node in enumerate(nodes):
-        if phases[number] is Phase.BACKWARD:
-            given = any(phases[use.node] is Phase.UPDATE for uses in node.uses for use in uses)
-            if given or node.escapes:
-                found.add(number)
-        elif phases[number] is Phase.UPDATE:
-            takes = any(
-                source.node in found and _same(nodes[source.node].outputs[source.output], made)
-                for sources in node.inputs
-                for source in sources
-                for made in node.outputs[:1]
-            )
-            if takes and frames.any(node, _clips):
-                found.add(number)
-    return found
-
-
-def _clips(frame: Any) -> bool:
-    return bool(_CLIPPING.search(frame.filename) or _CLIPPING_FUNCTION.search(frame.name))
 
 
 def _variable_categories(flow: Flow, phases: list[Phase | None]) -> list[Category]:

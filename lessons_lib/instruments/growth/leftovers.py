@@ -91,13 +91,7 @@ def observe(
     plan : ObservationPlan
     """
     kinds = Kinds()
-    known: set[int] = set()
-    blind = plan.wanted(HeapGain())
-    if blind is not Leaves.NONE and not plan.may_trace:
-        baseline.lift()  # the walk does not see what is set aside
-        with budget:
-            known = set(map(id, leaves(blind, budget)))
-        baseline.move()
+    known = _known_untracked(baseline, budget, plan)
     if plan.may_trace:
         tracemalloc.stop()
         tracemalloc.start(plan.frames)
@@ -136,6 +130,20 @@ def observe(
             namer.close()
             left.clear()
     return Observation(groups, gain, lost, uncollected, notes)
+
+
+def _known_untracked(
+    baseline: HeapBaseline, budget: SearchBudget, plan: ObservationPlan
+) -> set[int]:
+    """List the addresses of untracked objects, where tracemalloc will not tell the new ones."""
+    wanted = plan.wanted(HeapGain())
+    if wanted is Leaves.NONE or plan.may_trace:
+        return set()
+    baseline.lift()  # the walk does not see what is set aside
+    with budget:
+        known = set(map(id, leaves(wanted, budget)))
+    baseline.move()
+    return known
 
 
 @dataclass
