@@ -32,11 +32,6 @@ __all__ = [
 
 #: Where each name lies; modules are given as such.
 _NAMES: Final = {
-    # For lessons that draw a picture of their own, which the short form does not.
-    "PALETTE": ("lessons_lib.plots.colours", "PALETTE"),
-    "byte_axis": ("lessons_lib.plots.axes", "byte_axis"),
-    "new_axes": ("lessons_lib.plots.theme", "new_axes"),
-    "set_alt": ("lessons_lib.plots.theme", "set_alt"),
     "bars": ("lessons_lib.plots.figures", "draw_bars"),
     "clinic": ("lessons_lib.teaching.clinic", ""),
     "explore": ("lessons_lib.notebook.explore", "explore"),

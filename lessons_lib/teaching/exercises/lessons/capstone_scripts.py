@@ -229,6 +229,8 @@ _sharpening = Diagnosis(
     ),
     near={
         "loss = distance(features)": "its graph is traced once; see the table.",
+        "gradient = tape.gradient(loss, images)": "a gradient is needed for a moment; which line "
+        "keeps it?",
         "with tf.GradientTape(persistent=True) as tape:": "one tape that goes at the end of its "
         "step does no harm: which line keeps it?",
     },
