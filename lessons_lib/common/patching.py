@@ -29,6 +29,8 @@ TensorFlow's gradient function      from the import on            which forward 
 ``TFE_Py_FastPathExecute`` and      an exercise is graded         Python's heap at each operation
 its kin, as above
 functions of ``tracemalloc``        Python's heap is watched      the program may use them, too
+``train_function`` and              a model is fitted with        the memory of each batch
+``test_function`` of a Keras model  `MemoryCallback`
 ``BaseResourceVariable.handle``     a training step is measured   which variables an eager step
                                                                   uses
 ==================================  ============================  ================================

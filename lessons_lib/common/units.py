@@ -113,14 +113,6 @@ def format_bytes(n: float) -> str:
     return f"{'-' if n < 0 and number != '0' else ''}{number} {unit.name}"
 
 
-def about_bytes(n: float) -> str:
-    """Write bytes that are an estimate, with three digits: ``"≈ 174 KiB"``."""
-    unit = binary_unit(n)
-    size = abs(n) / unit.nbytes
-    number = f"{size:.3g}" if size < 999.5 else f"{size:.0f}"
-    return f"≈ {'−' if n < 0 else ''}{number} {unit.name}"
-
-
 def brief_bytes(n: int) -> str:
     """Write bytes with one decimal, where a table beside has them exactly: ``"1.5 MiB"``.
 

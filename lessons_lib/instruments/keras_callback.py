@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
+from lessons_lib.common.patching import Patch
 from lessons_lib.common.results import Result, draw, html_table, notes_table, summary_html
 from lessons_lib.common.runtime import require_home_process, tf
 from lessons_lib.common.system import allocator_bytes
@@ -304,33 +305,41 @@ class MemoryCallback:
 
     def _watch(self, phase: str, batch: int) -> None:
         model, name = self._fitted(), _STEPS[phase]
-        step = getattr(model, name, None)
-        if step is None:
-            return
-        while isinstance(step, _RecordedOnce):  # left over, because the batch never ran
-            step = step.step
-        setattr(model, name, _RecordedOnce(model, name, step, self._log, phase, batch))
+        while isinstance(step := getattr(model, name, None), _RecordedOnce):
+            step.withdraw()  # left over, because its batch never ran
+        if step is not None:
+            _RecordedOnce(model, name, self._log, phase, batch)
 
 
 class _RecordedOnce:
-    """A model's step function that records one call, and is replaced by the original first."""
+    """Wraps a model's step function for one call, which is recorded once the original is back."""
 
-    def __init__(
-        self, model: Any, name: str, step: Callable[..., Any], log: _Log, phase: str, batch: int
-    ) -> None:
-        self.step = step
-        self._model = model
-        self._name = name
+    def __init__(self, model: Any, name: str, log: _Log, phase: str, batch: int) -> None:
         self._log = log
         self._phase = phase
         self._batch = batch
+        self._patch: Patch | None = Patch(model, name, self._around)
+        self._patch.install()
+
+    def _around(self, step: Callable[..., Any]) -> _RecordedOnce:
+        self._step = step
+        return self
+
+    def withdraw(self) -> bool:
+        """Put the original back; False where that was done before."""
+        patch, self._patch = self._patch, None
+        if patch is None:
+            return False
+        patch.remove()
+        return True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        setattr(self._model, self._name, self.step)
+        if not self.withdraw():  # somebody has wrapped this wrapper, and kept it
+            return self._step(*args, **kwargs)
         label = f"{self._phase} batch {self._batch} of epoch {self._log.epoch + 1}"
         self._log.begin()
         with record(label) as recording:
-            result = self.step(*args, **kwargs)
+            result = self._step(*args, **kwargs)
         self._log.add(self._phase, self._batch, recording)
         return result
 

@@ -43,7 +43,6 @@ PALETTE: Final = (
 #: The meters of memory, in every picture that shows several.
 TENSORS: Final = PALETTE[0]
 PYTHON_HEAP: Final = PALETTE[1]
-NUMPY_HEAP: Final = PALETTE[5]
 C_HEAP: Final = PALETTE[7]
 RESIDENT: Final = PALETTE[4]
 #: Amounts in steps that double, light to dark.

@@ -78,8 +78,6 @@ class Bands:
         Lower edge of each band at its moments.
     layers : tuple of Layer
         Small buffers, from below to the top.
-    unseen : int
-        Buffers that lived between two drawn moments only.
     dense : bool
         True when moments are columns of the picture, not single events.
     """
@@ -94,7 +92,6 @@ class Bands:
     last: Ints
     bottoms: tuple[Ints, ...]
     layers: tuple[Layer, ...]
-    unseen: int
     dense: bool
 
     @property
@@ -146,7 +143,6 @@ def stack(recording: Recording, columns: int = 500) -> Bands:
         last=last[index],
         bottoms=bottoms,
         layers=layers,
-        unseen=int((big & ~seen).sum()),
         dense=len(events) != len(store.times) + 1,
     )
 

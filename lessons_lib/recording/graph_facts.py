@@ -160,11 +160,6 @@ def facts_of(graph: Any) -> GraphFacts:
         return facts
 
 
-def maker_of(op: Any) -> Maker:
-    """Tell who created an operation."""
-    return _Makers().of(op)
-
-
 class _Makers:
     """Finds out who created operations; remembers it by the user's frames."""
 

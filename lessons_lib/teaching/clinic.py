@@ -27,7 +27,7 @@ from lessons_lib.common.units import MIB
 from lessons_lib.instruments.growth import Cause, growth
 from lessons_lib.notebook import display
 from lessons_lib.teaching.clinic_programs import FAULTS, Fault
-from lessons_lib.teaching.exercises import compare
+from lessons_lib.teaching.exercises.expected import difference, is_nothing
 from lessons_lib.teaching.exercises.warnings import without_warnings
 from lessons_lib.teaching.exercises.watchdog import Tripped, Watchdog
 
@@ -197,13 +197,13 @@ class Case:
         try:
             with without_warnings(), Watchdog(_SECONDS, _CEILING):
                 step = make_step()
-                if compare.is_nothing(step):
+                if is_nothing(step):
                     text = f"{self.name}: nothing is fixed yet. Write a make_step that returns "
                     return _outcome(False, f"{text}the step, a function of i.", attempted=False)
                 if not callable(step):
                     return _outcome(False, "make_step has to return the step, a function of i.")
                 got = [step(i) for i in range(_COMPARED)]
-                if where := compare.difference(got, expected):
+                if where := difference(got, expected):
                     where = re.sub(r"^element \[(\d+)\]", r"step(\1)", where)
                     return _outcome(False, f"It computes something else: {where}.")
                 grown = growth(step, iterations=_WATCHED, warmup=4)

@@ -144,6 +144,29 @@ def test_other_callback_that_raises_leaves_nothing_on(when: str) -> None:
     assert len(memory.result.batches) == seen
 
 
+class Counts(tf.keras.callbacks.Callback):
+    """Wraps the model's step function, as it is when the first batch begins, for good."""
+
+    calls = 0
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if batch == 0:
+            step = self.model.train_function
+
+            def counted(*args: Any, **kwargs: Any) -> Any:
+                self.calls += 1
+                return step(*args, **kwargs)
+
+            self.model.train_function = counted
+
+
+def test_wrapper_of_another_callback_stays_and_each_batch_is_recorded_once() -> None:
+    memory, counts = MemoryCallback(), Counts()
+    fit(make_model(run_eagerly=True), [memory, counts])
+    assert counts.calls == 4
+    assert [batch.batch for batch in memory.result.batches] == [0, 1, 2, 3]
+
+
 class Hoards(tf.keras.callbacks.Callback):
     """Keeps so much of each batch, as a callback does that collects outputs."""
 

@@ -17,9 +17,9 @@ from lessons_lib import teaching
 from lessons_lib.common.gc_control import quick_collection
 from lessons_lib.common.runtime import tf
 from lessons_lib.teaching.catalogue import COUNTS
-from lessons_lib.teaching.exercises import LESSONS, compare, exercises, grading
-from lessons_lib.teaching.exercises.compare import difference
+from lessons_lib.teaching.exercises import LESSONS, exercises, grading
 from lessons_lib.teaching.exercises.exercise import Inputs, Way, source_of
+from lessons_lib.teaching.exercises.expected import Expected, difference, expect
 from lessons_lib.teaching.exercises.limits import Quantity
 from lessons_lib.teaching.exercises.question import Question
 from lessons_lib.teaching.exercises.result import Status
@@ -168,7 +168,7 @@ def test_inputs_follow_from_the_seed_and_hold_no_answer(question: Question) -> N
         return str(other) == str(first) and all(
             np.array_equal(a.values, b.values)
             for a, b in zip(other, first, strict=True)
-            if isinstance(a, compare.Leaf) and isinstance(b, compare.Leaf)
+            if isinstance(a, Expected) and isinstance(b, Expected)
         )
 
     assert same(expected_values(exercise, size, 5))
@@ -181,7 +181,7 @@ def test_inputs_follow_from_the_seed_and_hold_no_answer(question: Question) -> N
 
 
 def _numbers(values: list[Any]) -> list[int]:
-    leaves = [v for v in values if isinstance(v, compare.Leaf) and v.values.ndim == 0]
+    leaves = [v for v in values if isinstance(v, Expected) and v.values.ndim == 0]
     return [int(leaf.values) for leaf in leaves if abs(float(leaf.values)) > 100]
 
 
@@ -218,7 +218,7 @@ def test_every_lesson_has_exercises() -> None:
     ],
 )
 def test_differences(got: Any, expected: Any, says: str) -> None:
-    found = difference(got, compare.expect(expected))
+    found = difference(got, expect(expected))
     assert (found == "") if not says else (says in found), found
 
 
@@ -230,9 +230,9 @@ def test_exact_values_are_exact() -> None:
 def test_sparse_gradients_are_compared_by_what_they_mean() -> None:
     slices = tf.IndexedSlices(tf.ones([2, 3]), tf.constant([4, 1]), tf.constant([6, 3]))
     dense = tf.convert_to_tensor(slices)
-    assert difference(slices, compare.expect(dense)) == ""
-    assert difference(dense, compare.expect(slices)) == ""
-    assert difference(2.0 * dense, compare.expect(slices)) != ""
+    assert difference(slices, expect(dense)) == ""
+    assert difference(dense, expect(slices)) == ""
+    assert difference(2.0 * dense, expect(slices)) != ""
 
 
 def test_a_graphs_own_tensor_is_named() -> None:
@@ -244,9 +244,7 @@ def test_a_graphs_own_tensor_is_named() -> None:
         return x
 
     leaky(tf.ones(3))
-    assert "a tensor of a graph that was traced" in difference(
-        leaked[0], compare.expect(tf.ones(3))
-    )
+    assert "a tensor of a graph that was traced" in difference(leaked[0], expect(tf.ones(3)))
 
 
 def test_inputs_hide_what_is_right() -> None:

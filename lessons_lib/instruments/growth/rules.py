@@ -52,9 +52,6 @@ def judge(evidence: Evidence, seen: Observation, cache: CacheTest) -> tuple[Find
     return tuple(sorted(case.findings, key=lambda finding: -finding.paid))
 
 
-_BUILDING: Final = (Cause.RETRACING, Cause.GRAPH_GROWTH)
-
-
 def _held(groups: Iterable[Group]) -> tuple[Retained, ...]:
     return tuple(group.held for group in groups)[:_HOLDERS]
 

@@ -239,10 +239,6 @@ def _value(difference: Difference, signatures: Sequence[Node], times: int) -> st
     )
 
 
-#: Whole numbers up to this one are exact in float32.
-_EXACT_IN_FLOAT32: Final = 2**24
-
-
 def _dtype(nodes: Sequence[Node], signatures: Sequence[Node]) -> str:
     """Name the dtype of tensors that can stand for all of an argument's Python numbers."""
     nodes = [node for node in nodes if node.kind is not Kind.NONE]

@@ -12,6 +12,8 @@ from lessons_lib.common.units import MIB
 from lessons_lib.instruments.process import ProcessMemory
 from lessons_lib.instruments.tracing.hooks import listening
 from lessons_lib.plots.alt_text import varies
+from lessons_lib.recording.breakdown import Breakdown
+from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 
 
@@ -53,6 +55,31 @@ def meters_table(readings: dict[str, ProcessMemory]) -> Table:
     for meter in ("resident set", "Python's heap", "tensors"):
         headers += [f"{meter}, MiB at the peak", "at the end"]
     return Table(tuple(headers), tuple(rows))
+
+
+def recorded_by_line(
+    label: str, program: Callable[..., Any], *arguments: Any, keep: bool = False
+) -> tuple[Recording, Breakdown]:
+    """Record a call of a program, and sum it by line.
+
+    It is called once before: TensorFlow keeps small constants of its own from a first call.
+
+    Parameters
+    ----------
+    label : str
+        Of the recording.
+    program : callable
+    *arguments
+        What it is called with.
+    keep : bool
+        Whether its result is still alive when the recording ends.
+    """
+    program(*arguments)
+    with record(label) as recording:
+        result = program(*arguments)
+        if not keep:
+            del result
+    return recording, recording.by_line()
 
 
 def lines_table(recording: Recording) -> Table:

@@ -16,8 +16,8 @@ from typing import Any, Final
 from lessons_lib.common.gc_control import quick_collection
 from lessons_lib.common.source import Line, is_user_file
 from lessons_lib.common.units import MIB, format_bytes
-from lessons_lib.teaching.exercises import compare
 from lessons_lib.teaching.exercises.exercise import Exercise, function_of
+from lessons_lib.teaching.exercises.expected import is_nothing
 from lessons_lib.teaching.exercises.faults import EMPTY, Verdict, is_unwritten
 from lessons_lib.teaching.exercises.limits import Figure, Quantity, Size
 from lessons_lib.teaching.exercises.measuring import HEAP_FLOOR
@@ -54,7 +54,7 @@ def grade(
     def outcome(status: Status, message: str, **rest: Any) -> Result:
         return Result(exercise.key, exercise.title, status, message, **rest)
 
-    if compare.is_nothing(answer):
+    if is_nothing(answer):
         return outcome(Status.NOT_ATTEMPTED, "Write the function, then give it to check.")
     if not callable(answer):
         message = f"check needs the function itself: check({exercise.name}), without calling it."

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.teaching.exercises import compare
 from lessons_lib.teaching.exercises.exercise import Evidence, Exercise, Inputs, Way, function_of
+from lessons_lib.teaching.exercises.expected import difference, expect
 from lessons_lib.teaching.exercises.faults import EMPTY, Verdict, guarded, is_unwritten, why_none
 from lessons_lib.teaching.exercises.holding import Holder, find_holder
 from lessons_lib.teaching.exercises.limits import Size
@@ -35,12 +35,12 @@ def expected_values(exercise: Exercise, size: Size, seed: int) -> list[Any]:
     """Compute the right values, on inputs of their own; they hold nothing of TensorFlow's."""
     inputs = exercise.inputs(size, seed)
     if inputs.right is not None:
-        return [compare.expect(v) for v in (inputs.right if inputs.calls else [inputs.right])]
+        return [expect(v) for v in (inputs.right if inputs.calls else [inputs.right])]
     solution = exercise.solution_code
     if exercise.way is Way.ONCE:
-        return [compare.expect(solution(*inputs.arguments))]
+        return [expect(solution(*inputs.arguments))]
     step = solution(*inputs.arguments) if exercise.way is Way.STEP else solution
-    return [compare.expect(step(*make())) for make in inputs.calls]
+    return [expect(step(*make())) for make in inputs.calls]
 
 
 def run_once(
@@ -68,9 +68,7 @@ def run_once(
         If it raises, is stopped, gives a wrong value or not what was asked for.
     """
     inputs = exercise.inputs(size, seed)
-    before = [
-        compare.expect(argument) if _mutable(argument) else None for argument in inputs.arguments
-    ]
+    before = [expect(argument) if _mutable(argument) else None for argument in inputs.arguments]
     calling = _Calling(exercise, answer, inputs, expected)
     meter = Meter(seconds=exercise.seconds, ceiling=ceiling)
 
@@ -145,7 +143,7 @@ class _Calling:
             if inner and verdict.line is None:
                 verdict.message = verdict.message.replace("The result", "The step's result")
             raise verdict
-        wrong = compare.difference(value, expected, tolerance=self._exercise.tolerance)
+        wrong = difference(value, expected, tolerance=self._exercise.tolerance)
         if wrong:
             where = f" (call {number + 1})" if self._inputs.calls else ""
             explained = self._exercise.explain
@@ -162,7 +160,7 @@ def _check_inputs(answer: Callable[..., Any], inputs: Inputs, before: list[Any])
     code = getattr(function_of(answer), "__code__", None)
     names = code.co_varnames if code is not None else ()
     for number, (argument, old) in enumerate(zip(inputs.arguments, before, strict=True)):
-        if old is None or not compare.difference(argument, old, tolerance=0.0):
+        if old is None or not difference(argument, old, tolerance=0.0):
             continue
         name = f"`{names[number]}`" if number < len(names) else f"argument {number + 1}"
         raise Verdict(

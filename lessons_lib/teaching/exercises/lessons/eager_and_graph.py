@@ -8,9 +8,9 @@ from __future__ import annotations
 import weakref
 from typing import Any, Final
 
-import lessons_lib as ll
 from lessons_lib.common.runtime import tf
 from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Fault
+from lessons_lib.teaching.exercises.evidence import recorded_by_line
 from lessons_lib.teaching.exercises.exercise import Evidence, Exercise, Inputs
 from lessons_lib.teaching.exercises.inputs import floats, normal
 from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
@@ -231,12 +231,7 @@ def first_normalised(x: Any) -> Any:
 
 
 def _normalise(program: Any) -> tuple[Any, ...]:
-    x = normal(3, 1024, 512)
-    program(x)  # TensorFlow keeps small constants of its own from a first call
-    with ll.record("first_normalised(x)") as recording:
-        first = program(x)
-    del first
-    return recording, recording.by_line()
+    return recorded_by_line("first_normalised(x)", program, normal(3, 1024, 512), keep=True)
 
 
 _q5 = Diagnosis(

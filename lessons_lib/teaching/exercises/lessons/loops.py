@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-import lessons_lib as ll
 from lessons_lib.common.runtime import tf
 from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Fault
+from lessons_lib.teaching.exercises.evidence import recorded_by_line
 from lessons_lib.teaching.exercises.exercise import Exercise, Inputs
 from lessons_lib.teaching.exercises.inputs import floats, normal
 from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
@@ -293,10 +293,7 @@ def gradient_and_losses(x: Any, w: Any, n: int) -> Any:
 
 def _run_gradient(program: Any) -> tuple[Any, ...]:
     x, w, n = _chain({"rows": 1024, "width": 128, "n": 12}, 5).arguments
-    program(x, w, n)  # TensorFlow keeps small constants of its own from a first call
-    with ll.record("gradient_and_losses(x, w, 12)") as recording:
-        program(x, w, n)
-    return recording, recording.by_line()
+    return recorded_by_line("gradient_and_losses(x, w, 12)", program, x, w, n)
 
 
 _q6 = Diagnosis(

@@ -12,6 +12,7 @@ from typing import Any, Final
 import lessons_lib as ll
 from lessons_lib.common.runtime import tf
 from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Fault
+from lessons_lib.teaching.exercises.evidence import recorded_by_line
 from lessons_lib.teaching.exercises.exercise import Exercise, Inputs
 from lessons_lib.teaching.exercises.inputs import floats, integers, normal
 from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
@@ -272,10 +273,7 @@ def accumulate(x: Any, w: Any, m: int) -> Any:
 
 def _accumulate(program: Any) -> tuple[Any, ...]:
     x, w = normal(3, 128, 512), normal(4, 512, 512, scale=0.05)
-    program(x, w, 8)  # TensorFlow keeps small constants of its own from a first call
-    with ll.record("accumulate(x, w, 8)") as recording:
-        program(x, w, 8)
-    return recording, recording.by_line()
+    return recorded_by_line("accumulate(x, w, 8)", program, x, w, 8)
 
 
 _q5 = Diagnosis(

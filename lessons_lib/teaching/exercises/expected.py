@@ -3,6 +3,11 @@
 What is expected is kept as plain NumPy arrays with their form (`expect`), so that it holds nothing
 of TensorFlow's.  A result is never changed, and only types that hold their numbers already are
 read: nothing can be computed by looking at it.
+
+`lessons_lib.instruments.equality` compares two results of the user's, which it copies, and within
+a tolerance that follows from their dtypes.  Here one side is right, and the other is somebody's
+answer: it is looked at where it lies, since the memory that it takes is judged as well, and what
+is said of it tells what to do.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class Expected:
     """Expected numbers: their form, dtype by name, and values."""
 
     form: Form
@@ -76,13 +81,13 @@ def _dtype(value: Any) -> str:
 
 
 def expect(value: Any) -> Any:
-    """Copy an expected value: numbers as `Leaf`, the rest as it is."""
+    """Copy an expected value: numbers as `Expected`, the rest as it is."""
     if isinstance(value, Mapping):
         return {key: expect(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)) and not isinstance(value, tf.IndexedSlices):
         return [expect(part) for part in value]
     form = form_of(value)
-    return value if form is None else Leaf(form, _dtype(value), np.array(_numbers(value)))
+    return value if form is None else Expected(form, _dtype(value), np.array(_numbers(value)))
 
 
 def _what(value: Any) -> str:
@@ -148,8 +153,8 @@ def difference(got: Any, expected: Any, *, tolerance: float = 1e-4, path: str = 
 
 
 def _leaf_difference(got: Any, expected: Any, tolerance: float, path: str) -> str:
-    leaf = expected if isinstance(expected, Leaf) else expect(expected)
-    if not isinstance(leaf, Leaf):
+    leaf = expected if isinstance(expected, Expected) else expect(expected)
+    if not isinstance(leaf, Expected):
         return "" if got == leaf else f"{_name(path)} is {got!r}, expected {leaf!r}"
     if wrong := _form_difference(got, leaf, path):
         return wrong
@@ -162,7 +167,7 @@ def _leaf_difference(got: Any, expected: Any, tolerance: float, path: str) -> st
     return _number_difference(numbers, leaf.values, tolerance, path)
 
 
-def _form_difference(got: Any, leaf: Leaf, path: str) -> str:
+def _form_difference(got: Any, leaf: Expected, path: str) -> str:
     form = form_of(got)
     wanted = str(leaf.form)
     if leaf.form in (Form.TENSOR, Form.SLICES):
