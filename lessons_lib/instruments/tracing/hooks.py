@@ -18,7 +18,6 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from lessons_lib.common import internals
@@ -247,12 +246,7 @@ class TraceCounter:
         _hook.enter(self, timing=False)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _hook.leave(self, timing=False)
 
     def made(self, concrete: Any, options: Any, seen: ObservedTrace) -> None:

@@ -131,12 +131,13 @@ def _polymorphic(fn: Any, depth: int = 0) -> Any:
 
 def _enclosed(fn: Any) -> Iterator[Any]:
     """Give the tf.functions that a plain function's closure or globals hand to it."""
-    for _, value in _outside_values(fn):
+    for _, value in outside_values(fn):
         if isinstance(value, internals.Function):
             yield value
 
 
-def _outside_values(fn: Any) -> Iterator[tuple[str, Any]]:
+def outside_values(fn: Any) -> Iterator[tuple[str, Any]]:
+    """Give what a Python function takes from its closure and from its globals, by name."""
     code = getattr(fn, "__code__", None)
     if code is None:
         return
@@ -157,7 +158,7 @@ def outside_names(python_function: Any) -> dict[int, str]:
     """
     names: dict[int, str] = {}
     plain, instance = unwrapped(python_function)
-    for name, value in _outside_values(plain):
+    for name, value in outside_values(plain):
         names.setdefault(id(value), name)
         if name == "self":
             instance = value
@@ -190,8 +191,8 @@ def _mapped(plain: Any) -> Any:
     """Give the user's function that a ``tf.data`` transformation wraps; None for others."""
     if getattr(plain, "__module__", "") != internals.TF_DATA_FUNCTIONS:
         return None
-    for _, value in _outside_values(plain):
-        inside = dict(_outside_values(value)) if inspect.isfunction(value) else {}
+    for _, value in outside_values(plain):
+        inside = dict(outside_values(value)) if inspect.isfunction(value) else {}
         found = internals.mapped_function(inside.get("self"))
         if callable(found):
             return found

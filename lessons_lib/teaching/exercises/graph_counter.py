@@ -12,7 +12,6 @@ import functools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 from lessons_lib.common.internals import BaseSession, EagerContext, function_definition
@@ -94,12 +93,7 @@ class GraphCounter:
         self._stack.enter_context(patched(BaseSession, "run", self._noting_runs))
         return self.count
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
         for graph in self._plain:
             self.count.add(graph)

@@ -13,6 +13,7 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 
 from lessons_lib.common.source import Line, is_user_file, line_of
+from lessons_lib.instruments.tracing.resolve import outside_values
 from lessons_lib.teaching.exercises.exercise import function_of
 
 _CONTAINERS: Final = (list, dict, set, deque)
@@ -114,15 +115,8 @@ def _names(function: Any) -> Iterator[tuple[str, Any]]:
     attributes = getattr(own, "__dict__", None)
     if isinstance(attributes, Mapping):
         yield from ((f"self.{name}", value) for name, value in attributes.items())
+    yield from outside_values(plain)
     code = plain.__code__
-    for name, cell in zip(code.co_freevars, plain.__closure__ or (), strict=False):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
-    for name in code.co_names:
-        if name in plain.__globals__:
-            yield name, plain.__globals__[name]
     for name, value in zip(
         code.co_varnames[: code.co_argcount][::-1], (plain.__defaults__ or ())[::-1], strict=False
     ):

@@ -11,7 +11,6 @@ import functools
 import tracemalloc
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Final, Self
 
 from lessons_lib.common.patching import patched
@@ -60,12 +59,7 @@ class SharedTracer:
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
         if self._ours:
             _stop()
