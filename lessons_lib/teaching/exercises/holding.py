@@ -117,10 +117,9 @@ def _names(function: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"self.{name}", value) for name, value in attributes.items())
     yield from outside_values(plain)
     code = plain.__code__
-    for name, value in zip(
+    yield from zip(
         code.co_varnames[: code.co_argcount][::-1], (plain.__defaults__ or ())[::-1], strict=False
-    ):
-        yield name, value
+    )
 
 
 def _filling_line(function: Any, name: str) -> Line | None:
