@@ -99,6 +99,11 @@ def timelines(recordings: Mapping[str, Recording], **options: Any) -> Axes:
     -------
     matplotlib.axes.Axes
         The first; it shows the whole figure when it is a cell's last expression.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no mapping of titles to recordings, or an empty one.
     """
     from lessons_lib.plots.timeline import timelines as draw_timelines
 

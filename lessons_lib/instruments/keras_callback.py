@@ -96,7 +96,15 @@ class FitMemory(Result):
         return len({batch.epoch for batch in self.batches})
 
     def epoch(self, number: int, phase: str = "train") -> tuple[BatchMemory, ...]:
-        """Give the batches of an epoch (from 0)."""
+        """Give the batches of an epoch.
+
+        Parameters
+        ----------
+        number : int
+            From 0, as Keras counts.
+        phase : str
+            ``"train"`` or ``"validation"``.
+        """
         return tuple(b for b in self.batches if b.epoch == number and b.phase == phase)
 
     def __repr__(self) -> str:
@@ -229,14 +237,20 @@ class MemoryCallback:
         )
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw peak and kept bytes, batch by batch; see `FitMemory.plot`."""
+        """Draw peak and kept bytes (y is in bytes), batch by batch, as ``result.plot`` does."""
         return draw(self.result, ax, **options)
 
     def _repr_html_(self) -> str:
         return summary_html(self.result)
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Begin anew."""
+        """Begin anew.
+
+        Raises
+        ------
+        RuntimeError
+            If Keras does not run on TensorFlow, or in a process that was forked.
+        """
         require_home_process()
         model = self._fitted()
         backend = tf.keras.config.backend() if hasattr(tf.keras, "config") else "tensorflow"

@@ -226,6 +226,11 @@ def in_graph(fn: Callable[..., Any]) -> GraphFunction:
     GraphFunction
         Call it as you call the function; ``.operations(...)`` counts a graph's operations.
 
+    Raises
+    ------
+    TypeError
+        If `fn` is no function.
+
     Examples
     --------
     >>> ll.peak(ll.in_graph(chain), 10)

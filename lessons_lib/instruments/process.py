@@ -188,6 +188,15 @@ def process_memory(fn: Callable[[], Any], interval: float = 0.005) -> ProcessMem
     -------
     ProcessMemory
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is unusable; then nothing was called.
+    RuntimeError
+        Inside a function that TensorFlow traces.
+    Exception
+        Whatever the function raises.
+
     Notes
     -----
     Python's heap is counted by tracemalloc, which slows Python down; NumPy reports its arrays to
@@ -195,19 +204,13 @@ def process_memory(fn: Callable[[], Any], interval: float = 0.005) -> ProcessMem
     can only be taken when no thread holds Python's lock for long.
     """
     check_function(fn, "process_memory")
-    if isinstance(interval, bool) or not isinstance(interval, (int, float)):
-        raise TypeError(f"interval is a number of seconds, not {interval!r}: give one such as 0.01")
-    if not 0 < interval <= _LONGEST:
-        raise ValueError(
-            f"interval is {interval!r}: give seconds above 0 and up to {_LONGEST}, such as 0.01"
-        )
+    _check_interval(interval)
     require_home_process()
     check_runs("process_memory is called", "call it outside of the function")
     gc.collect()
     before, _ = _sample()
     highest_before, start = _kernel_peak(), time.time()
-    heap = PythonHeap()
-    with heap, record(name_of(fn)) as recording:
+    with PythonHeap() as heap, record(name_of(fn)) as recording:
         sampler = _Sampler(heap, interval)
         with sampler:
             result = fn()
@@ -217,15 +220,12 @@ def process_memory(fn: Callable[[], Any], interval: float = 0.005) -> ProcessMem
     highest = _kernel_peak()
     del result
     samples = sampler.samples(start)
-    # The kernel's record is the call's own where the call has raised it; it is never reset, because
-    # the program may read it, too.
-    raised = highest is not None and highest_before is not None and highest > highest_before
     return ProcessMemory(
         label=name_of(fn),
         seconds=recording.seconds,
         resident_before_bytes=before,
         resident_peak_bytes=max(
-            highest if raised and highest else 0, *(sample.resident_bytes for sample in samples)
+            _raised(highest_before, highest), *(sample.resident_bytes for sample in samples)
         ),
         resident_after_bytes=samples[-1].resident_bytes,
         heap_peak_bytes=heap_peak,
@@ -234,6 +234,23 @@ def process_memory(fn: Callable[[], Any], interval: float = 0.005) -> ProcessMem
         recording=recording,
         notes=tuple(_notes(heap)),
     )
+
+
+def _check_interval(interval: object) -> None:
+    if isinstance(interval, bool) or not isinstance(interval, (int, float)):
+        raise TypeError(f"interval is a number of seconds, not {interval!r}: give one such as 0.01")
+    if not 0 < interval <= _LONGEST:
+        raise ValueError(
+            f"interval is {interval!r}: give seconds above 0 and up to {_LONGEST}, such as 0.01"
+        )
+
+
+def _raised(before: int | None, after: int | None) -> int:
+    """Give the kernel's record of the resident set where the call has raised it, else 0.
+
+    It is never reset, because the program may read it, too.
+    """
+    return after if before is not None and after is not None and after > before else 0
 
 
 def _notes(heap: PythonHeap) -> Iterator[str]:

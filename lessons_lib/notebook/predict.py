@@ -317,6 +317,11 @@ def predict(
     Prediction
         Its `reveal` shows the measured value later.
 
+    Raises
+    ------
+    ValueError
+        If there is no question, or there are fewer than two choices.
+
     Examples
     --------
     >>> p = predict("How much is alive at the peak?", "MiB")

@@ -196,12 +196,21 @@ class Totals(Protocol):
         """Bytes of all allocations together."""
 
     def breakdown(self, by: str, key: Callable[[Site], tuple[str, Line | None]]) -> Breakdown:
-        """Break the bytes down by what a key makes of each buffer's site."""
+        """Break the bytes down by what a key makes of each buffer's site; see `Recording`."""
 
 
 @dataclass(frozen=True)
 class DiffRow:
-    """Difference of two recordings at one operation and line (second minus first), in bytes."""
+    """Difference of two recordings at one operation and line.
+
+    Attributes
+    ----------
+    op : str
+    line : Line or None
+        None where it is not known.
+    peak_bytes, kept_bytes, allocated_bytes : int
+        Second minus first: alive at the peak, alive at the end, allocated in all.
+    """
 
     op: str
     line: Line | None

@@ -80,14 +80,32 @@ class Recording(Result):
 
     @classmethod
     def open(cls, label: str, log: StepLog | None = None) -> Recording:
-        """Make a recording whose block is still running; `close` finishes it."""
+        """Make a recording whose block is still running; `close` finishes it.
+
+        Parameters
+        ----------
+        label : str
+        log : StepLog, optional
+            Where `step` and Keras note the steps.
+        """
         recording = cls(label=label)
         object.__delattr__(recording, "buffers")
         object.__setattr__(recording, "_step_log", log or StepLog())
         return recording
 
     def close(self, **fields: Any) -> None:
-        """Finish a recording that `open` made; afterwards it does not change any more."""
+        """Finish a recording that `open` made; afterwards it does not change any more.
+
+        Parameters
+        ----------
+        **fields
+            The attributes that are known now, by name.
+
+        Raises
+        ------
+        RuntimeError
+            If it is finished already.
+        """
         if "buffers" in vars(self):
             raise RuntimeError("this recording is finished: make a new one with ll.record()")
         vars(self).pop("_step_log", None)
@@ -236,17 +254,39 @@ class Recording(Result):
         return composition.by_layer(self.buffers, self._peak_event)
 
     def breakdown(self, by: str, key: Callable[[Site], tuple[str, Line | None]]) -> Breakdown:
-        """Break the bytes down by what a key makes of each buffer's site."""
+        """Break the bytes down by what a key makes of each buffer's site.
+
+        Parameters
+        ----------
+        by : str
+            What the rows are: ``"op"``, ``"line"``, or a word of one's own.
+        key : callable
+            Takes a `Site` and gives the name of its row, and the row's line or None.
+        """
         return broken_down(self.buffers, self._peak_event, by, key)
 
     def diff(self, other: Recording) -> RecordingDiff:
-        """Compare with another recording, line by line (``other`` minus this one)."""
+        """Compare with another recording, by operation and line (``other`` minus this one).
+
+        Parameters
+        ----------
+        other : Recording
+
+        Raises
+        ------
+        TypeError
+            If `other` is no recording.
+        """
         if not isinstance(other, Recording):
             raise TypeError(f"diff compares with another Recording, not with {other!r}: give one")
         return difference(self, other)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the recording to a JSON file; the file appears whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path-like
 
         Raises
         ------
@@ -263,6 +303,10 @@ class Recording(Result):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Recording:
         """Read a recording that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
 
         Raises
         ------

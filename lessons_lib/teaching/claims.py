@@ -119,7 +119,19 @@ class Lesson:
         return f"{said} Lesson {self.name} can begin." if check.exact else said
 
     def claim(self, number: int) -> ShownClaim:
-        """Show what decides a claim: its text, and the condition of its verdict."""
+        """Show what decides a claim: its text, and the condition of its verdict.
+
+        Parameters
+        ----------
+        number : int
+
+        Raises
+        ------
+        KeyError
+            If the lesson has no claim of this number.
+        ValueError
+            If no claims belong to the lesson's name.
+        """
         return ShownClaim(self._claim(number))
 
     def _claim(self, number: int) -> Claim:
@@ -146,6 +158,8 @@ class Lesson:
             If the verdict does not follow here.
         TypeError
             If something that was to be measured is missing, or something else is given.
+        KeyError, ValueError
+            As for `claim`.
         """
         if old:
             return self._old_verdict(number, *old, **measured)
@@ -200,7 +214,17 @@ def _failed(claim: Claim, said: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class WrapUp(Result):
-    """All verdicts of a lesson: claim, verdict, what was measured, what to do about it."""
+    """All verdicts of a lesson: claim, verdict, what was measured, what to do about it.
+
+    Attributes
+    ----------
+    name : str
+        The lesson's.
+    claims : tuple of TriedClaim
+        By number.
+    missing : tuple of str
+        Claims that were not tried yet.
+    """
 
     name: str
     claims: tuple[TriedClaim, ...]

@@ -238,6 +238,11 @@ def draw(seed: int) -> Case:
     ----------
     seed : int
         Your seat, for example; the seats beside it get other programs.
+
+    Raises
+    ------
+    TypeError
+        If it is no whole number.
     """
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise TypeError(f"a seed is a whole number, not {seed!r}: give your seat's number")
@@ -245,6 +250,17 @@ def draw(seed: int) -> Case:
 
 
 def four_for(seed: int) -> tuple[Case, Case, Case, Case]:
-    """Draw four programs with four different causes, for one learner."""
+    """Draw four programs with four different causes, for one learner.
+
+    Parameters
+    ----------
+    seed : int
+        As for `draw`.
+
+    Raises
+    ------
+    TypeError
+        If it is no whole number.
+    """
     first, second, third, fourth = (draw(seed + 2 * n) for n in range(4))
     return first, second, third, fourth

@@ -118,6 +118,11 @@ class RetracingWatch(Result):
     def report(self, name: str) -> TraceReport:
         """Give the report of a function by its name; of several, the first.
 
+        Parameters
+        ----------
+        name : str
+            With or without its module or class.
+
         Raises
         ------
         KeyError

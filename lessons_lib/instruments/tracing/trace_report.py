@@ -288,6 +288,11 @@ def advise(traces: Sequence[Trace], keys: Sequence[Key], owner: Owner) -> str:
 def count_traces(fn: Any) -> int:
     """Count the traces that a ``tf.function`` has now.
 
+    Parameters
+    ----------
+    fn : callable
+        As for `trace_report`.
+
     Raises
     ------
     TypeError
