@@ -106,6 +106,8 @@ class Observation:
     suspects : tuple of Retained
         What was alive all the time and may be what grows: graphs that gained operations, or
         datasets and iterators.
+    tensor_cost : float
+        What an eager tensor costs the process beside its elements; 0 when it was not measured.
     """
 
     groups: tuple[Group, ...] = ()
@@ -114,6 +116,7 @@ class Observation:
     garbage: float = 0.0
     notes: tuple[str, ...] = ()
     suspects: tuple[Retained, ...] = ()
+    tensor_cost: float = 0.0
 
     def of(self, *kinds: Kind) -> tuple[Group, ...]:
         """Give the groups of some kinds, most bytes first."""

@@ -168,14 +168,12 @@ def _tensors_text(case: Case) -> str:
 
 def _paid_for_tensors(case: Case, nbytes: float, count: Series) -> float | None:
     """Give what small tensors cost the process; their own objects are no further cause."""
-    beside = min(case.python, sum(g.bytes_per_call for g in case.seen.objects)) + min(
-        case.native, TENSOR_COST * count.slope
-    )
-    own = max(0.0, case.python - sum(g.bytes_per_call for g in case.seen.objects))
-    own = min(own, TENSOR_COST * count.slope)
+    objects = sum(group.bytes_per_call for group in case.seen.objects)
+    beside, most = min(case.python, objects), TENSOR_COST * count.slope
+    own, native = min(max(0.0, case.python - objects), most), min(case.native, most)
     case.small -= min(case.small, own)
-    case.native -= min(case.native, TENSOR_COST * count.slope)
-    paid = nbytes + beside + own
+    case.native -= native
+    paid = nbytes + beside + (case.seen.tensor_cost * count.slope or own + native)
     return paid if nbytes and paid > PAID_FACTOR * nbytes else None
 
 

@@ -35,6 +35,7 @@ from lessons_lib.instruments.growth.observation import Observation
 from lessons_lib.instruments.growth.result import BLIND, Growth
 from lessons_lib.instruments.growth.rules import judge
 from lessons_lib.instruments.growth.sampler import Sampler
+from lessons_lib.instruments.growth.tensor_cost import tensor_cost
 from lessons_lib.instruments.growth.triggers import (
     leaves_to_find,
     may_be_cache,
@@ -168,7 +169,8 @@ def _explained(
         sampler.baseline.move()  # for quick collections
         cache, said = empty_caches(call)
         extra += said
-    return replace(seen, suspects=suspects), cache, extra
+    cost = tensor_cost() if evidence.live_tensors.grows else 0.0
+    return replace(seen, suspects=suspects, tensor_cost=cost), cache, extra
 
 
 def _look(
