@@ -127,7 +127,7 @@ def user_place(frames: Iterable[tuple[str, int]]) -> Place | None:
     Parameters
     ----------
     frames : iterable of (str, int)
-        File names and line numbers, innermost first; see `frames_at` and `frames_of_trace`.
+        File names and line numbers, innermost first; see `frames_at`.
     """
     return next(user_places(frames), None)
 

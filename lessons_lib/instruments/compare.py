@@ -18,7 +18,7 @@ from lessons_lib.common.results import Result, html_table, notes_table, summary_
 from lessons_lib.common.runtime import require_home_process
 from lessons_lib.common.units import about_seconds, byte_range, format_bytes
 from lessons_lib.instruments import equality
-from lessons_lib.instruments.equality import Difference
+from lessons_lib.instruments.equality import Mismatch
 from lessons_lib.instruments.measure import (
     Measurement,
     run_once,
@@ -37,13 +37,13 @@ class Disagreement:
     ----------
     first, second : str
         Labels of the functions; the same one for a function that disagrees with itself.
-    difference : Difference
+    difference : Mismatch
         Where, and how.
     """
 
     first: str
     second: str
-    difference: Difference
+    difference: Mismatch
 
     def __str__(self) -> str:
         if self.first == self.second:
@@ -150,7 +150,7 @@ class _Contender:
     traces: TraceCounter = field(default_factory=TraceCounter)
     warm_traces: int = 0
     first: Any = None
-    unsteady: Difference | None = None
+    unsteady: Mismatch | None = None
     runs: list[tuple[Recording, int]] = field(default_factory=list)
     done: int = 0
 

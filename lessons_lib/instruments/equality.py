@@ -90,7 +90,7 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Mismatch:
     """Where two results differ first.
 
     Attributes
@@ -259,7 +259,7 @@ def uncompared(shot: Any, path: str = "") -> list[str]:
 
 def first_difference(
     one: Any, other: Any, *, rtol: float | None = None, path: str = ""
-) -> Difference | None:
+) -> Mismatch | None:
     """Compare two snapshots.
 
     Parameters
@@ -271,7 +271,7 @@ def first_difference(
 
     Returns
     -------
-    Difference or None
+    Mismatch or None
         The first difference in the order of the results; None where they agree.
     """
     match one, other:
@@ -279,25 +279,25 @@ def first_difference(
             return _leaves(one, other, rtol, path)
         case dict(), dict():
             if getattr(one, "kind", "") != getattr(other, "kind", ""):
-                return Difference(path, f"{_what(one)} against {_what(other)}")
+                return Mismatch(path, f"{_what(one)} against {_what(other)}")
             if list(one) != list(other) and set(one) != set(other):
-                return Difference(path, f"keys {_keys(one)} against {_keys(other)}")
+                return Mismatch(path, f"keys {_keys(one)} against {_keys(other)}")
             pairs = [(f"{path}[{key!r}]", one[key], other[key]) for key in one]
         case list(), list():
             if len(one) != len(other):
-                return Difference(path, f"{len(one)} items against {len(other)}")
+                return Mismatch(path, f"{len(one)} items against {len(other)}")
             pairs = [
                 (f"{path}[{i}]", a, b) for i, (a, b) in enumerate(zip(one, other, strict=True))
             ]
         case Members(a), Members(b):
             if a == b or _near_each_other(a, b, rtol):
                 return None
-            return Difference(path, f"a set with {_only(a - b)} against one with {_only(b - a)}")
+            return Mismatch(path, f"a set with {_only(a - b)} against one with {_only(b - a)}")
         case Opaque(kind=a), Opaque(kind=b):
-            return None if a == b else Difference(path, f"{_article(a)} against {_article(b)}")
+            return None if a == b else Mismatch(path, f"{_article(a)} against {_article(b)}")
         case _:
             same = type(one) is type(other) and bool(one == other)
-            return None if same else Difference(path, f"{_what(one)} against {_what(other)}")
+            return None if same else Mismatch(path, f"{_what(one)} against {_what(other)}")
     for place, a, b in pairs:
         if (found := first_difference(a, b, rtol=rtol, path=place)) is not None:
             return found
@@ -347,14 +347,14 @@ def _article(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeio' else 'a'} {noun}"
 
 
-def _leaves(one: Leaf, other: Leaf, rtol: float | None, path: str) -> Difference | None:
+def _leaves(one: Leaf, other: Leaf, rtol: float | None, path: str) -> Mismatch | None:
     forms = []
     if one.values.shape != other.values.shape:
         forms.append(f"shape {list(one.values.shape)} against {list(other.values.shape)}")
     if one.dtype is not None and other.dtype is not None and one.dtype != other.dtype:
         forms.append(f"dtype {one.dtype} against {other.dtype}")
     if forms:
-        return Difference(path, " and ".join(forms))
+        return Mismatch(path, " and ".join(forms))
     close, tolerance = _close(one, other, rtol)
     wrong = np.flatnonzero(~close.reshape(-1))
     if not len(wrong):
@@ -363,7 +363,7 @@ def _leaves(one: Leaf, other: Leaf, rtol: float | None, path: str) -> Difference
     place = f"{path}[{', '.join(map(str, index))}]" if index else path
     a, b = one.values[index], other.values[index]
     within = f", more than the relative tolerance of {tolerance:.2g}" if tolerance else ""
-    return Difference(
+    return Mismatch(
         place, f"{_number(a)} against {_number(b)}{within}", len(wrong), one.values.size
     )
 

@@ -261,7 +261,7 @@ class Attribution:
     def _describe_operation(
         self,
         event: MemoryEvent,
-        origin: graph_ops.Origin | None,
+        origin: graph_ops.OperationOrigin | None,
         shape: tuple[int, ...] | None,
         dtype: str | None,
         function: str | None,
@@ -308,7 +308,7 @@ class Attribution:
         i = self._spans[thread].at(time)
         return None if i < 0 else self._calls[thread][i]
 
-    def _in_sessions(self, name: str) -> graph_ops.Origin | None:
+    def _in_sessions(self, name: str) -> graph_ops.OperationOrigin | None:
         """Find an operation that a session ran; None when two sessions' graphs have the name."""
         if self._sessions is None:
             self._sessions = [graph_ops.Resolver(graph) for graph in self._log.sessions]

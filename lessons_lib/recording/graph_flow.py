@@ -1,9 +1,9 @@
 """How data flows through a graph, with the graphs of loops, branches and functions laid into it.
 
-The runtime inlines them into one graph, so they are inlined here: each operation is a `Node`, known
-by its path (the names of the calls that it is in, and its own), and each input knows the nodes
-that it may come from.  A loop hands values on to its next iteration; such sources are marked, so
-that an order of the nodes remains.  Nothing of the graph is kept.
+The runtime inlines them into one graph, so they are inlined here: each operation is a `FlowNode`,
+known by its path (the names of the calls that it is in, and its own), and each input knows the
+nodes that it may come from.  A loop hands values on to its next iteration; such sources are marked,
+so that an order of the nodes remains.  Nothing of the graph is kept.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Use(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class FlowNode:
     """An operation.
 
     Attributes
@@ -97,7 +97,7 @@ class Node:
 class Flow:
     """All nodes of a graph, each after those that it takes values from, and its variables."""
 
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[FlowNode] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
 
 
@@ -189,7 +189,7 @@ class _Reader:
                 raise _TooLarge
             place.nodes[op.name] = len(self.flow.nodes)
             outputs = tuple(_output(tensor) for tensor in op.outputs)
-            node = Node((*place.path, op.name), op.type, scope, backward, outputs)
+            node = FlowNode((*place.path, op.name), op.type, scope, backward, outputs)
             node.uses = [[] for _ in outputs]
             self.flow.nodes.append(node)
             self._operations.append((place, op))

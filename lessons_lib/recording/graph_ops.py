@@ -35,7 +35,7 @@ Step = tuple[GraphFacts, Operation]
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class OperationOrigin:
     """Where a graph operation comes from.
 
     Attributes
@@ -74,13 +74,13 @@ class Resolver:
     """Resolves operation names within one function's graph; remembers what it found."""
 
     graph: GraphFacts
-    _known: dict[str, Origin | None] = field(default_factory=dict)
+    _known: dict[str, OperationOrigin | None] = field(default_factory=dict)
 
-    def find(self, name: str) -> Origin | None:
+    def find(self, name: str) -> OperationOrigin | None:
         """Follow a name of the running graph to its operation, or give None."""
         if name not in self._known:
             path = _follow(self.graph, name, depth=0)
-            self._known[name] = None if path is None else Origin(path)
+            self._known[name] = None if path is None else OperationOrigin(path)
         return self._known[name]
 
 

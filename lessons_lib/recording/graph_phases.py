@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lessons_lib.recording.categories import Phase
-from lessons_lib.recording.graph_flow import Flow, Node
+from lessons_lib.recording.graph_flow import Flow, FlowNode
 from lessons_lib.recording.scopes import Owner
 
 #: Modules whose operations, made within the update, are gradients still.
@@ -119,7 +119,7 @@ def _after_backward(flow: Flow, frames: _Frames) -> tuple[list[bool], list[bool]
     return after, reads_new
 
 
-def _needed(nodes: list[Node], by: list[bool], *, among_backward: bool = True) -> list[bool]:
+def _needed(nodes: list[FlowNode], by: list[bool], *, among_backward: bool = True) -> list[bool]:
     """Tell which nodes some nodes need values of."""
     needed = [False] * len(nodes)
     for number in range(len(nodes) - 1, -1, -1):
@@ -151,7 +151,7 @@ def _timed(flow: Flow, phases: list[Phase | None], reads_new: list[bool]) -> lis
     ]
 
 
-def _is_optimizers(node: Node) -> bool:
+def _is_optimizers(node: FlowNode) -> bool:
     return node.scope is not None and node.scope.owner is Owner.OPTIMIZER
 
 
@@ -186,7 +186,7 @@ class _Frames:
     def __init__(self, graph: Any) -> None:
         self._graph = graph
 
-    def any(self, node: Node, test: Callable[[Any], bool]) -> bool:
+    def any(self, node: FlowNode, test: Callable[[Any], bool]) -> bool:
         if len(node.path) > 1:  # within a loop or a branch: its call's frames would not tell
             return False
         trace = self._graph.get_operation_by_name(node.path[0]).traceback

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from lessons_lib.recording.buffers import Purpose
 from lessons_lib.recording.categories import Category, Phase
-from lessons_lib.recording.graph_flow import Flow, Node, Output, flow_of
+from lessons_lib.recording.graph_flow import Flow, FlowNode, Output, flow_of
 from lessons_lib.recording.graph_phases import OF_SHAPES, UPDATES, phases_of
 from lessons_lib.recording.scopes import Owner
 from lessons_lib.recording.variables import Variable
@@ -180,7 +180,7 @@ class Roles:
         self._chains[start] = list(found)
         return self._chains[start]
 
-    def _handed_on(self, form: Output, user: Node, place: int) -> list[int]:
+    def _handed_on(self, form: Output, user: FlowNode, place: int) -> list[int]:
         if user.type in _VIEWS:  # their first input, or each one (IdentityN)
             return [place] if place < len(user.outputs) else []
         if user.type in _KEEPERS:

@@ -26,7 +26,7 @@ from lessons_lib.common.runtime import tf
 from lessons_lib.common.units import MIB
 from lessons_lib.instruments.growth import Cause, growth
 from lessons_lib.notebook import display
-from lessons_lib.teaching.clinic_programs import FAULTS, Fault
+from lessons_lib.teaching.clinic_programs import FAULTS, ProgramFault
 from lessons_lib.teaching.exercises.expected import difference, is_nothing
 from lessons_lib.teaching.exercises.warnings import without_warnings
 from lessons_lib.teaching.exercises.watchdog import Tripped, Watchdog
@@ -112,7 +112,7 @@ class Case:
     """
 
     def __init__(self, number: int, rows: int) -> None:
-        self._fault: Fault = FAULTS[number]
+        self._fault: ProgramFault = FAULTS[number]
         self.name = f"case {number + 1}"
         self._rows = rows
         self.source = _source(self._fault.faulty, rows)

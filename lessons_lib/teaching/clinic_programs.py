@@ -22,7 +22,7 @@ Maker = Callable[[], Callable[[int], Any]]
 
 
 @dataclass(frozen=True)
-class Fault:
+class ProgramFault:
     """What is wrong with a program.
 
     Attributes
@@ -251,51 +251,51 @@ def _make_reader_fixed() -> Any:
 
 #: In an order in which every second one has a cause of its own.
 FAULTS: Final = (
-    Fault(
+    ProgramFault(
         Cause.RETAINED_TENSORS,
         _make_descent_faulty,
         _make_descent_fixed,
         "The history holds every gradient as a tensor. Keep the number that you want of it.",
     ),
-    Fault(
+    ProgramFault(
         Cause.RETAINED_TENSORS,
         _make_sampler_faulty,
         _make_sampler_fixed,
         "batch[0] is a view: each kept row keeps its whole batch alive. Keep a number or a copy.",
     ),
-    Fault(
+    ProgramFault(
         Cause.RETRACING,
         _make_schedule_faulty,
         _make_schedule_fixed,
         "A Python number is part of the key of a trace, so each epoch is traced anew, and all "
         "traces stay. Pass a tensor.",
     ),
-    Fault(
+    ProgramFault(
         Cause.RETRACING,
         _make_pipeline_faulty,
         _make_pipeline_fixed,
         "Each round makes a tf.function and traces it, and the dict keeps them all. Make one, and "
         "pass what changes as a tensor.",
     ),
-    Fault(
+    ProgramFault(
         Cause.GRAPH_GROWTH,
         _make_session_faulty,
         _make_session_fixed,
         "Each round adds operations and a constant to the same graph. Build once and feed.",
     ),
-    Fault(
+    ProgramFault(
         Cause.VARIABLES,
         _make_ensemble_faulty,
         _make_ensemble_fixed,
         "Each round makes a variable, and the module owns them all. Make one and assign to it.",
     ),
-    Fault(
+    ProgramFault(
         Cause.PYTHON_OBJECTS,
         _make_monitor_faulty,
         _make_monitor_fixed,
         "The log keeps whole NumPy arrays; no tensor is alive. Keep a summary.",
     ),
-    Fault(
+    ProgramFault(
         Cause.DATASET_BUFFERS,
         _make_reader_faulty,
         _make_reader_fixed,

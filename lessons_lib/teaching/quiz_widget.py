@@ -15,7 +15,7 @@ from typing import Any
 from lessons_lib.notebook import display
 from lessons_lib.teaching import quizzes
 from lessons_lib.teaching.progress import note_question
-from lessons_lib.teaching.quizzes.parts import Option, Question
+from lessons_lib.teaching.quizzes.parts import Option, QuizQuestion
 
 _LETTERS = "abcdefgh"
 
@@ -48,11 +48,11 @@ class Quiz:
     ----------
     lesson : str
         Name of the lesson's module of exercises, such as ``"loops"``.
-    questions : tuple of Question
+    questions : tuple of QuizQuestion
         What is asked.
     """
 
-    def __init__(self, lesson: str, questions: tuple[Question, ...]) -> None:
+    def __init__(self, lesson: str, questions: tuple[QuizQuestion, ...]) -> None:
         self.lesson = lesson
         self.questions = questions
         self._tries = [0] * len(questions)

@@ -10,7 +10,7 @@ import lessons_lib as ll
 from lessons_lib.instruments.operations import atlas as atlas_module
 from lessons_lib.instruments.operations.atlas import OpAtlas, op_atlas
 from lessons_lib.instruments.operations.catalogue import OPERATIONS, Entry
-from lessons_lib.instruments.operations.inputs import MAKERS, VARIABLE, Inputs
+from lessons_lib.instruments.operations.inputs import MAKERS, VARIABLE, OperationInputs
 from lessons_lib.instruments.operations.layers import GROUP, layers
 from lessons_lib.instruments.operations.op_memory import OpCost, Verdict, op_memory
 from lessons_lib.plots.atlas import cell_texts, colour_of, describe_atlas
@@ -42,7 +42,7 @@ def test_every_entry_has_a_name_of_its_own_and_inputs_that_exist() -> None:
 
 
 def test_main_input_is_a_mebibyte_with_aligned_rows() -> None:
-    made = Inputs()
+    made = OperationInputs()
     assert made["x"].shape.num_elements() * 4 == S
     assert made["x"].shape[1] * 4 % 64 == 0
     assert made["odd"].shape[1] * 4 % 64 != 0
@@ -201,7 +201,7 @@ def test_table_has_a_row_for_every_operation(atlas: OpAtlas) -> None:
 
 
 def test_layers_are_measured_as_they_are_called() -> None:
-    made = Inputs()
+    made = OperationInputs()
     entry = next(entry for entry in layers() if entry.name == "Dropout")
     layer, inputs = entry.prepare(made)
     assert isinstance(layer, tf.keras.layers.Dropout)

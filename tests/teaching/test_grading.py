@@ -27,12 +27,12 @@ from lessons_lib.teaching.exercises.inputs import floats, normal
 from lessons_lib.teaching.exercises.limits import Figure, Limit, Quantity
 from lessons_lib.teaching.exercises.question import Question
 from lessons_lib.teaching.exercises.requirements import in_graph, is_variable
-from lessons_lib.teaching.exercises.result import Result, Status
+from lessons_lib.teaching.exercises.result import CheckResult, Status
 from lessons_lib.teaching.exercises.running import growth_per_call
 from tests.teaching.graded import S, double_solution, make_double
 
 
-def grade(exercise: Exercise, answer: Any) -> Result:
+def grade(exercise: Exercise, answer: Any) -> CheckResult:
     return grading.grade(exercise, answer, seed=1)
 
 
@@ -518,7 +518,7 @@ def test_hanging_answers_are_stopped(answer: Any) -> None:
 
 
 def test_hanging_in_another_thread_is_stopped() -> None:
-    found: list[Result] = []
+    found: list[CheckResult] = []
     hasty = make_double(key="tests.q13", seconds=1.0)
     thread = threading.Thread(target=lambda: found.append(grade(hasty, _hang_in_python)))
     thread.start()
@@ -711,7 +711,7 @@ def test_figures(figure: Figure, kept: bool, ratio: float) -> None:
 def test_check_shows_and_returns(double: Exercise, capsys: pytest.CaptureFixture[str]) -> None:
     question = Question(double)
     result = question.check(double_solution)
-    assert isinstance(result, Result)
+    assert isinstance(result, CheckResult)
     printed = capsys.readouterr().out
     assert "tests.q1: passed" in printed
     assert "1 MiB" in printed

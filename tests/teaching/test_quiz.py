@@ -10,7 +10,7 @@ from lessons_lib.notebook import display
 from lessons_lib.teaching import progress, quizzes
 from lessons_lib.teaching.exercises import LESSONS
 from lessons_lib.teaching.quiz_widget import Quiz, quiz
-from lessons_lib.teaching.quizzes.parts import Question, right, wrong
+from lessons_lib.teaching.quizzes.parts import QuizQuestion, right, wrong
 
 QUESTIONS = [
     pytest.param(question, id=f"{lesson}-{number}")
@@ -25,7 +25,7 @@ def own_progress(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_each_question_is_whole(question: Question) -> None:
+def test_each_question_is_whole(question: QuizQuestion) -> None:
     assert question.text.endswith(("?", "."))
     assert len(question.options) >= 3
     assert sum(option.right for option in question.options) == 1
@@ -54,8 +54,8 @@ def small() -> Quiz:
     return Quiz(
         "loops",
         (
-            Question("One <1>?", (right("yes & no", "because"), wrong("no", "since it is"))),
-            Question("Two?", (wrong("no", "it isn't"), right("yes", "it is"))),
+            QuizQuestion("One <1>?", (right("yes & no", "because"), wrong("no", "since it is"))),
+            QuizQuestion("Two?", (wrong("no", "it isn't"), right("yes", "it is"))),
         ),
     )
 

@@ -29,7 +29,7 @@ class CacheTest:
 
 
 @dataclass
-class Case:
+class GrowthCase:
     """Findings so far, and what is not attributed yet.
 
     Attributes

@@ -1,10 +1,10 @@
 """From numbers to names: which causes the evidence supports.
 
-`RULES` are applied in order; each takes what it explains out of what is left (`Case`), so that
-no byte is accused twice.  Counts of living objects are exact, so they accuse first.  Tensor bytes
-that nothing in Python accounts for go to what was accused already, or to the datasets.  What the C
-heap gains beyond all that is native memory: of living objects, of lost tables, or without a name.
-The resident set accuses only when nothing else does, and only the allocator.  Bytes are per call.
+`RULES` are applied in order; each takes what it explains out of what is left (`GrowthCase`), so
+that no byte is accused twice.  Counts of living objects are exact, so they accuse first.  Tensor
+bytes that nothing in Python accounts for go to what was accused already, or to the datasets.  What
+the C heap gains beyond all that is native memory: of living objects, of lost tables, or without a
+name.  The resident set accuses only when nothing else does, and only the allocator.  Bytes are per call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from lessons_lib.common.units import format_bytes
-from lessons_lib.instruments.growth.case import CacheTest, Case
+from lessons_lib.instruments.growth.case import CacheTest, GrowthCase
 from lessons_lib.instruments.growth.causes import Cause, Finding, Retained, about, counted
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.observation import Group, Observation
@@ -46,7 +46,7 @@ _HOLDERS: Final = 5  # groups that a finding lists
 
 def judge(evidence: Evidence, seen: Observation, cache: CacheTest) -> tuple[Finding, ...]:
     """Name the causes, those that cost most first."""
-    case = Case(evidence, seen)
+    case = GrowthCase(evidence, seen)
     for rule in RULES:
         rule(case, cache)
     return tuple(sorted(case.findings, key=lambda finding: -finding.paid))
@@ -56,12 +56,12 @@ def _held(groups: Iterable[Group]) -> tuple[Retained, ...]:
     return tuple(group.held for group in groups)[:_HOLDERS]
 
 
-def _through_graph(case: Case) -> float:
+def _through_graph(case: GrowthCase) -> float:
     groups = case.seen.of(Kind.TENSOR, Kind.VARIABLE)
     return sum(group.bytes_per_call for group in groups if group.tier is Tier.GRAPH)
 
 
-def _functions(case: Case, _: CacheTest) -> None:
+def _functions(case: GrowthCase, _: CacheTest) -> None:
     functions, traces = case.evidence.functions, case.evidence.concrete_functions
     if not (functions.grows or traces.grows):
         return
@@ -82,7 +82,7 @@ def _functions(case: Case, _: CacheTest) -> None:
     case.add(Cause.RETRACING, nbytes + _unheld_arrays(case), text, held)
 
 
-def _graphs(case: Case, _: CacheTest) -> None:
+def _graphs(case: GrowthCase, _: CacheTest) -> None:
     evidence = case.evidence
     orphans, graphs, ops = evidence.orphan_graphs, evidence.graphs, evidence.graph_ops
     traced = case.accused(Cause.RETRACING)
@@ -113,7 +113,7 @@ def _graphs(case: Case, _: CacheTest) -> None:
     case.add(Cause.GRAPH_GROWTH, nbytes, text, held)
 
 
-def _variables(case: Case, _: CacheTest) -> None:
+def _variables(case: GrowthCase, _: CacheTest) -> None:
     count, size = case.evidence.variables, case.evidence.variable_bytes
     groups = tuple(g for g in case.seen.of(Kind.VARIABLE) if g.tier is not Tier.GRAPH)
     if not (count.grows or size.grows) or (count.grows and not groups and case.findings):
@@ -128,7 +128,7 @@ def _variables(case: Case, _: CacheTest) -> None:
     case.add(Cause.VARIABLES, nbytes, text, _held(groups) or case.seen.suspects, exact=True)
 
 
-def _tensors(case: Case, _: CacheTest) -> None:
+def _tensors(case: GrowthCase, _: CacheTest) -> None:
     count, size = case.evidence.live_tensors, case.evidence.live_tensor_bytes
     groups = tuple(g for g in case.seen.of(Kind.TENSOR) if g.tier is not Tier.GRAPH)
     if not (count.grows or size.grows) or (count.grows and not groups and case.findings):
@@ -154,7 +154,7 @@ def _tensors(case: Case, _: CacheTest) -> None:
     case.add(Cause.RETAINED_TENSORS, nbytes, text, held, exact=exact, process=paid)
 
 
-def _tensors_text(case: Case) -> str:
+def _tensors_text(case: GrowthCase) -> str:
     count = case.evidence.live_tensors
     if not count.grows:
         return "The eager tensors that are alive become larger from call to call"
@@ -166,7 +166,7 @@ def _tensors_text(case: Case) -> str:
     return f"Eager tensors stay alive: {count.slope:.3g} more a call"
 
 
-def _paid_for_tensors(case: Case, nbytes: float, count: Series) -> float | None:
+def _paid_for_tensors(case: GrowthCase, nbytes: float, count: Series) -> float | None:
     """Give what small tensors cost the process; their own objects are no further cause."""
     objects = sum(group.bytes_per_call for group in case.seen.objects)
     beside, most = min(case.python, objects), TENSOR_COST * count.slope
@@ -177,7 +177,7 @@ def _paid_for_tensors(case: Case, nbytes: float, count: Series) -> float | None:
     return paid if nbytes and paid > PAID_FACTOR * nbytes else None
 
 
-def _shared_arrays(case: Case, _: CacheTest) -> None:
+def _shared_arrays(case: GrowthCase, _: CacheTest) -> None:
     """NumPy arrays that look at a tensor's memory keep it alive when the tensor is gone."""
     arrays = case.seen.arrays
     weight = sum(group.bytes_per_call for group in arrays)
@@ -187,7 +187,7 @@ def _shared_arrays(case: Case, _: CacheTest) -> None:
     case.add(Cause.PYTHON_OBJECTS, case.take("hidden"), text, _held(arrays))
 
 
-def _datasets(case: Case, _: CacheTest) -> None:
+def _datasets(case: GrowthCase, _: CacheTest) -> None:
     datasets, tables = case.evidence.datasets, case.evidence.table_entries
     if tables.grows and not datasets.grows:
         # In a table or queue, or in C++ memory that no tensor counter sees.
@@ -210,7 +210,7 @@ def _datasets(case: Case, _: CacheTest) -> None:
     case.add(Cause.DATASET_BUFFERS, nbytes, text, held or case.seen.suspects)
 
 
-def _unheld_arrays(case: Case, most: float = math.inf) -> float:
+def _unheld_arrays(case: GrowthCase, most: float = math.inf) -> float:
     """Take NumPy's bytes that no array of the program's holds: TensorFlow adopted them.
 
     Of living tensors and variables they are counted already.
@@ -221,7 +221,7 @@ def _unheld_arrays(case: Case, most: float = math.inf) -> float:
     return adopted
 
 
-def _runtime(case: Case, cache: CacheTest) -> None:
+def _runtime(case: GrowthCase, cache: CacheTest) -> None:
     if not cache.cache or cache.bytes_per_call < CACHE_FLOOR:
         return
     case.take("hidden")
@@ -233,7 +233,7 @@ def _runtime(case: Case, cache: CacheTest) -> None:
     case.add(Cause.RUNTIME_CACHE, cache.bytes_per_call, text)
 
 
-def _objects(case: Case, _: CacheTest) -> None:
+def _objects(case: GrowthCase, _: CacheTest) -> None:
     """Python's objects, the program's own and libraries', with the native memory that is theirs."""
     objects, arrays = case.seen.objects, case.seen.arrays
     # Of arrays that nobody holds TensorFlow may have adopted the memory, for a table's entries.
@@ -266,11 +266,11 @@ def _objects(case: Case, _: CacheTest) -> None:
     case.add(Cause.PYTHON_OBJECTS, nbytes, text, held, exact=exact)
 
 
-def _in_cycles(case: Case) -> bool:
+def _in_cycles(case: GrowthCase) -> bool:
     return bool(case.seen.garbage) and case.evidence.python_objects.grows
 
 
-def _accused_objects(case: Case) -> float:
+def _accused_objects(case: GrowthCase) -> float:
     """Give the bytes of Python's objects if they are a cause of their own, else 0."""
     objects = case.seen.objects
     # Containers of what is accused already belong to it, as long as they are not the greater part.
@@ -289,7 +289,7 @@ def _accused_objects(case: Case) -> float:
     return min(others, heap) if others >= BESIDE_FLOOR else 0.0
 
 
-def _native_rest(case: Case) -> float:
+def _native_rest(case: GrowthCase) -> float:
     """Give native bytes that are neither tensors nor a small share of other causes, else 0."""
     # The allocator may take up to twice what it hands out.
     named = max(case.pool, sum(finding.paid for finding in case.findings))
@@ -297,7 +297,7 @@ def _native_rest(case: Case) -> float:
     return case.native if enough and case.evidence.c_heap.grows else 0.0
 
 
-def _native(case: Case, _: CacheTest) -> None:
+def _native(case: GrowthCase, _: CacheTest) -> None:
     rest, tables = _native_rest(case), case.seen.lost_tables
     if not rest:
         return
@@ -314,7 +314,7 @@ def _native(case: Case, _: CacheTest) -> None:
     case.add(Cause.NATIVE_MEMORY, rest + adopted + case.take("hidden"), text)
 
 
-def _allocator(case: Case, _: CacheTest) -> None:
+def _allocator(case: GrowthCase, _: CacheTest) -> None:
     rss = case.evidence.rss
     if not all(finding.cause is Cause.RUNTIME_CACHE for finding in case.findings):
         return
@@ -334,7 +334,7 @@ def _allocator(case: Case, _: CacheTest) -> None:
 
 #: In the order in which bytes are attributed: counts of what TensorFlow made, then what only
 #: native code holds, then what is left.
-RULES: Final[tuple[Callable[[Case, CacheTest], None], ...]] = (
+RULES: Final[tuple[Callable[[GrowthCase, CacheTest], None], ...]] = (
     _functions,
     _graphs,
     _variables,

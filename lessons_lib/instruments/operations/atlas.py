@@ -17,7 +17,7 @@ from lessons_lib.common.results import Result, html_table, notes_table, summary_
 from lessons_lib.common.runtime import require_home_process
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.operations.catalogue import OPERATIONS, Entry
-from lessons_lib.instruments.operations.inputs import Inputs
+from lessons_lib.instruments.operations.inputs import OperationInputs
 from lessons_lib.instruments.operations.layers import layers
 from lessons_lib.instruments.operations.op_memory import OpMemory, Verdict, study
 
@@ -203,7 +203,7 @@ def op_atlas(
     """
     require_home_process()
     chosen = _chosen([*OPERATIONS, *layers()], groups)
-    inputs = Inputs()
+    inputs = OperationInputs()
     rows: list[AtlasRow] = []
     notes: list[str] = []
     try:

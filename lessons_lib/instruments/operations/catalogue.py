@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.instruments.operations.inputs import Inputs
+from lessons_lib.instruments.operations.inputs import OperationInputs
 
 Function = Callable[..., Any]
 
@@ -41,7 +41,7 @@ class Entry:
     inputs: tuple[str, ...]
     is_layer: bool = False
 
-    def prepare(self, made: Inputs) -> tuple[Function, list[Any]]:
+    def prepare(self, made: OperationInputs) -> tuple[Function, list[Any]]:
         """Give what is to be called, and its inputs."""
         inputs = [made[name] for name in self.inputs]
         return (self.function() if self.is_layer else self.function), inputs

@@ -54,7 +54,7 @@ MAKERS: Final[dict[str, Callable[[], Any]]] = {
 VARIABLE: Final = "v"
 
 
-class Inputs:
+class OperationInputs:
     """Makes the inputs that are asked for, once."""
 
     def __init__(self) -> None:

@@ -15,14 +15,14 @@ import numpy as np
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.units import KIB, format_bytes
 from lessons_lib.instruments.tracing.graph_contents import Contents
-from lessons_lib.instruments.tracing.nodes import Kind, Node, shape_text
+from lessons_lib.instruments.tracing.nodes import Node, PartKind, shape_text
 from lessons_lib.instruments.tracing.reasons import Detail, Difference, Reason, TraceCause
 
 #: A constant of this size or more is worth taking out of the graph (bytes).
 BIG: Final = 64 * KIB
 
 
-class Owner(Enum):
+class FunctionOwner(Enum):
     """Whose a function is: what of it the reader can change."""
 
     USER = 1
@@ -31,7 +31,10 @@ class Owner(Enum):
 
 
 def advise_trace(
-    reason: Reason, contents: Contents, signatures: Sequence[Node], owner: Owner = Owner.USER
+    reason: Reason,
+    contents: Contents,
+    signatures: Sequence[Node],
+    owner: FunctionOwner = FunctionOwner.USER,
 ) -> str:
     """Say what to change so that a trace is not needed, or holds less; empty when nothing.
 
@@ -41,7 +44,7 @@ def advise_trace(
         Of the trace.
     signatures : sequence of Node
         Of the trace it is compared with, and its own.
-    owner : Owner
+    owner : FunctionOwner
         Whose the function is.
     """
     if not reason.differences:
@@ -74,7 +77,7 @@ def advise_function(
     reasons: Sequence[Reason],
     contents: Sequence[Contents],
     signatures: Sequence[Node],
-    owner: Owner = Owner.USER,
+    owner: FunctionOwner = FunctionOwner.USER,
 ) -> str:
     """Say the one thing that would help a function most; empty when nothing need be done.
 
@@ -82,7 +85,7 @@ def advise_function(
     ----------
     reasons, contents, signatures : sequence
         Of all its traces, in the order in which they were made.
-    owner : Owner
+    owner : FunctionOwner
         Whose the function is.
     """
     changes = [_to_change(reason) for reason in reasons if reason.differences]
@@ -93,13 +96,13 @@ def advise_function(
     most = Counter(map(_what, (c[0] for c in changes))).most_common(1)[0][0]
     alike = [c[0] for c in changes if _what(c[0]) == most]
     # Two objects that live, or None against a value, say less than one that died, or two values.
-    told = max(alike, key=lambda d: (d.detail is not Detail.NONE, Kind.NONE not in d.kinds))
+    told = max(alike, key=lambda d: (d.detail is not Detail.NONE, PartKind.NONE not in d.kinds))
     said = _advice(told, signatures, owner, times=len(alike))
     # What differs in each of these traces as well has to be changed, too, to have fewer.
     for other in next(c for c in changes if c[0] is alike[-1])[1:2]:
         if all(_what(other) in map(_what, c) for c in changes if _what(c[0]) == most):
             said += f" {_advice(other, signatures, owner)}".rstrip()
-    return said + (_copies(contents) if owner is Owner.USER else "")
+    return said + (_copies(contents) if owner is FunctionOwner.USER else "")
 
 
 def _to_change(reason: Reason) -> list[Difference]:
@@ -113,18 +116,18 @@ def _what(difference: Difference) -> tuple[TraceCause, str]:
 
 
 def _advice(
-    difference: Difference, signatures: Sequence[Node], owner: Owner, times: int = 1
+    difference: Difference, signatures: Sequence[Node], owner: FunctionOwner, times: int = 1
 ) -> str:
     name, relaxed = difference.argument, difference.detail is Detail.RELAXED
     match owner:
-        case Owner.USER:
+        case FunctionOwner.USER:
             return _difference(difference, signatures, times)
-        case Owner.LIBRARY if difference.cause is TraceCause.SHAPE and not relaxed:
+        case FunctionOwner.LIBRARY if difference.cause is TraceCause.SHAPE and not relaxed:
             return (
                 f"Each new shape of {name} is a trace of a library's function: feed batches of one "
                 "shape (drop_remainder=True, padding)."
             )
-        case Owner.LOADED if difference.cause is TraceCause.SHAPE and not relaxed:
+        case FunctionOwner.LOADED if difference.cause is TraceCause.SHAPE and not relaxed:
             return (
                 f"The traces were saved with the function, one for each shape of {name}: give it "
                 "an input_signature before it is saved to have fewer."
@@ -186,7 +189,7 @@ def _difference(difference: Difference, signatures: Sequence[Node], times: int) 
 
 def _at(path: str, node: Node, parent: Node | None = None) -> tuple[Node, Node | None] | None:
     """Find a part of a signature by its path, and what it is a part of."""
-    if node.path == path and node.kind is not Kind.CALL:
+    if node.path == path and node.kind is not PartKind.CALL:
         return node, parent
     for child in node.children:
         if (found := _at(path, child, node)) is not None:
@@ -210,13 +213,13 @@ def _widest(path: str, signatures: Sequence[Node]) -> str:
 
 def _value(difference: Difference, signatures: Sequence[Node], times: int) -> str:
     name = difference.argument
-    found = [f for f in _all_at(name, signatures) if f[0].kind in (Kind.VALUE, Kind.NONE)]
+    found = [f for f in _all_at(name, signatures) if f[0].kind in (PartKind.VALUE, PartKind.NONE)]
     nodes = [node for node, _ in found]
-    kinds = list(dict.fromkeys("None" if n.kind is Kind.NONE else n.value_type for n in nodes))
+    kinds = list(dict.fromkeys("None" if n.kind is PartKind.NONE else n.value_type for n in nodes))
     kinds = kinds or [difference.value_type]
     again = f", {times} here" if times > 1 else ""
     parents = [parent for _, parent in found if parent is not None]
-    if parents and parents[-1].kind is Kind.EXTENSION:
+    if parents and parents[-1].kind is PartKind.EXTENSION:
         return (
             f"Each value of the field {name} ({', '.join(kinds)}) is a trace{again}: declare it as "
             f"a tf.Tensor in {parents[-1].text}, or keep its values few."
@@ -241,7 +244,7 @@ def _value(difference: Difference, signatures: Sequence[Node], times: int) -> st
 
 def _dtype(nodes: Sequence[Node], signatures: Sequence[Node]) -> str:
     """Name the dtype of tensors that can stand for all of an argument's Python numbers."""
-    nodes = [node for node in nodes if node.kind is not Kind.NONE]
+    nodes = [node for node in nodes if node.kind is not PartKind.NONE]
     types = {node.value_type for node in nodes}
     if not types or not types <= {"int", "float", "complex"} or None in {n.dtype for n in nodes}:
         return ""
@@ -257,7 +260,7 @@ def _dtype(nodes: Sequence[Node], signatures: Sequence[Node]) -> str:
 
 def _tensor_dtypes(signatures: Sequence[Node]) -> set[str]:
     def inside(node: Node) -> Iterator[str]:
-        if node.kind in (Kind.TENSOR, Kind.VARIABLE, Kind.OTHER) and node.dtype:
+        if node.kind in (PartKind.TENSOR, PartKind.VARIABLE, PartKind.OTHER) and node.dtype:
             yield node.dtype
         for child in node.children:
             yield from inside(child)
@@ -276,19 +279,19 @@ def _structure(difference: Difference) -> str:
     both = f"{name} comes in different forms ({difference.before}, {difference.now})"
     if None in kinds:
         return f"{name} is given in some calls only, and that is a trace: pass it in every call."
-    if Kind.NONE in kinds:
+    if PartKind.NONE in kinds:
         return (
             f"{both}, a trace for each: to have one, pass a value of one form in every call, also "
             "where it is None now."
         )
-    if kinds == {Kind.LIST} or kinds == {Kind.TUPLE}:
+    if kinds == {PartKind.LIST} or kinds == {PartKind.TUPLE}:
         return (
             f"{both}: pass one length, or one stacked tensor to a tf.function with "
             "reduce_retracing=True."
         )
-    if kinds == {Kind.DICT}:
+    if kinds == {PartKind.DICT}:
         return f"{both}: always pass the same keys."
-    if kinds == {Kind.VALUE, Kind.TENSOR}:
+    if kinds == {PartKind.VALUE, PartKind.TENSOR}:
         return f"{both}: pass a tensor in every call."
     return f"{both}: always pass the same one."
 
@@ -324,7 +327,7 @@ def _input_signature(signatures: Sequence[Node]) -> str:
     """Write an input signature that fits all traces; empty when not all arguments are tensors."""
     specs = []
     for arguments in zip(*(node.children for node in signatures), strict=False):
-        if any(a.kind is not Kind.TENSOR or a.keyword_only for a in arguments):
+        if any(a.kind is not PartKind.TENSOR or a.keyword_only for a in arguments):
             return ""
         if len({argument.dtype for argument in arguments}) > 1:
             return ""

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Kind(StrEnum):
+class PartKind(StrEnum):
     """What an argument, or a part of one, is to the key."""
 
     CALL = "call"
@@ -67,7 +67,7 @@ class Node:
     ----------
     path : str
         How to name it: ``x``, ``batch['image']``, ``states[0].h``.
-    kind : Kind
+    kind : PartKind
         What it is.
     text : str
         How to show it: ``float32[2, 3]``, ``5``, ``list of 2``.
@@ -99,7 +99,7 @@ class Node:
     """
 
     path: str
-    kind: Kind
+    kind: PartKind
     text: str
     key: Hashable
     shape: tuple[int | None, ...] | None = None

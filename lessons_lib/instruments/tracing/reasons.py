@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from lessons_lib.instruments.tracing.nodes import Kind, Node, shape_text
+from lessons_lib.instruments.tracing.nodes import Node, PartKind, shape_text
 
 
 class TraceCause(StrEnum):
@@ -59,7 +59,7 @@ class Difference:
         What else is known.
     value_type : str
         For Python values and objects, the class: ``int``, ``bool``, ``str``.
-    kinds : tuple of (Kind or None)
+    kinds : tuple of (PartKind or None)
         What it was before and is now; None where it was not given.
     """
 
@@ -69,7 +69,7 @@ class Difference:
     now: str
     detail: Detail = Detail.NONE
     value_type: str = ""
-    kinds: tuple[Kind | None, Kind | None] = (None, None)
+    kinds: tuple[PartKind | None, PartKind | None] = (None, None)
 
     def __str__(self) -> str:
         change = f"{self.before} → {self.now}"
@@ -176,19 +176,19 @@ def differences(new: Node, old: Node) -> Iterator[Difference]:
     if new.key == old.key:
         return
     match new.kind, old.kind:
-        case Kind.CALL, Kind.CALL:
+        case PartKind.CALL, PartKind.CALL:
             yield from _arguments(new, old)
-        case (Kind.TENSOR, Kind.TENSOR) | (Kind.VARIABLE, Kind.VARIABLE):
+        case (PartKind.TENSOR, PartKind.TENSOR) | (PartKind.VARIABLE, PartKind.VARIABLE):
             yield from _tensors(new, old)
-        case (Kind.VALUE | Kind.NONE, Kind.VALUE | Kind.NONE):
+        case (PartKind.VALUE | PartKind.NONE, PartKind.VALUE | PartKind.NONE):
             yield _difference(TraceCause.VALUE, new, old, value_type=new.value_type)
-        case Kind.OBJECT, Kind.OBJECT:
+        case PartKind.OBJECT, PartKind.OBJECT:
             yield _objects(new, old)
         case _ if new.children and new.kind is old.kind and new.structure == old.structure:
             parts = zip(new.children, old.children, strict=True)
             found = [difference for a, b in parts for difference in differences(a, b)]
             yield from found or [_structure(new, old)]
-        case (Kind.OTHER, Kind.OTHER) if new.structure == old.structure and (
+        case (PartKind.OTHER, PartKind.OTHER) if new.structure == old.structure and (
             (new.shape, new.dtype) != (old.shape, old.dtype)
         ):
             yield from _tensors(new, old)
@@ -214,13 +214,13 @@ def _structure(new: Node, old: Node) -> Difference:
 
 def _form(node: Node) -> str:
     match node.kind:
-        case Kind.LIST | Kind.TUPLE:
+        case PartKind.LIST | PartKind.TUPLE:
             return f"{node.kind} of {node.structure}"
-        case Kind.DICT:
+        case PartKind.DICT:
             return f"dict with keys {node.text}"
-        case Kind.TENSOR:
+        case PartKind.TENSOR:
             return f"tensor {node.text}"
-        case Kind.VALUE:
+        case PartKind.VALUE:
             return f"Python {node.value_type} {node.text}"
         case _:
             return node.text

@@ -18,7 +18,7 @@ from lessons_lib.common import internals
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, is_user_file, line_of
 from lessons_lib.common.units import counted
-from lessons_lib.instruments.tracing.advice import Owner
+from lessons_lib.instruments.tracing.advice import FunctionOwner
 from lessons_lib.instruments.tracing.reasons import Key, context_of
 from lessons_lib.instruments.tracing.signatures import signature_of
 
@@ -50,11 +50,15 @@ class Target:
     notes: tuple[str, ...] = ()
 
     @property
-    def owner(self) -> Owner:
+    def owner(self) -> FunctionOwner:
         """Whose the function is."""
         if self.function is None or self.line is not None:
-            return Owner.USER
-        return Owner.LOADED if is_loaded(self.function.python_function) else Owner.LIBRARY
+            return FunctionOwner.USER
+        return (
+            FunctionOwner.LOADED
+            if is_loaded(self.function.python_function)
+            else FunctionOwner.LIBRARY
+        )
 
 
 def is_loaded(python_function: Any) -> bool:

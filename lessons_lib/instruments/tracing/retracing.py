@@ -20,7 +20,7 @@ from lessons_lib.common.results import Result
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
-from lessons_lib.instruments.tracing.advice import Owner
+from lessons_lib.instruments.tracing.advice import FunctionOwner
 from lessons_lib.instruments.tracing.graph_contents import Contents, contents_of
 from lessons_lib.instruments.tracing.hooks import ObservedTrace, listening, observed
 from lessons_lib.instruments.tracing.reasons import Key, Reason, TraceCause, reason_for
@@ -172,8 +172,8 @@ class _Owner:
     entries: list[_Entry] = field(default_factory=list)
 
     @property
-    def whose(self) -> Owner:
-        return Owner.LIBRARY if self.line is None else Owner.USER
+    def whose(self) -> FunctionOwner:
+        return FunctionOwner.LIBRARY if self.line is None else FunctionOwner.USER
 
 
 class _Watcher:

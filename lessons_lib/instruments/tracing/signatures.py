@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from lessons_lib.common import internals
 from lessons_lib.common.runtime import tf
-from lessons_lib.instruments.tracing.nodes import Kind, Node, ObjectKey, shape_text
+from lessons_lib.instruments.tracing.nodes import Node, ObjectKey, PartKind, shape_text
 
 _SHORT: Final = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 40
@@ -49,12 +49,14 @@ def signature_of(function_type: Any) -> Node:
         )
         for name, parameter in function_type.parameters.items()
     )
-    bare = (Kind.VALUE, Kind.NONE, Kind.OBJECT)
+    bare = (PartKind.VALUE, PartKind.NONE, PartKind.OBJECT)
     text = ", ".join(
         f"{part.path}={part.text}" if part.kind in bare else f"{part.path}: {part.text}"
         for part in parts
     )
-    return Node("", Kind.CALL, text, _key("call", names, parts), structure=names, children=parts)
+    return Node(
+        "", PartKind.CALL, text, _key("call", names, parts), structure=names, children=parts
+    )
 
 
 def _key(*parts: Any) -> Hashable:
@@ -73,7 +75,7 @@ class _Reader:
             return self._known(path, type_)
         except Exception:  # a class with a type of its own must not break the user's call
             name = type(type_).__name__
-            return Node(path, Kind.OTHER, name, (name, id(type_)), structure=name)
+            return Node(path, PartKind.OTHER, name, (name, id(type_)), structure=name)
 
     def _known(self, path: str, type_: Any) -> Node:
         match type_:
@@ -86,9 +88,9 @@ class _Reader:
             case internals.default_types.Weakref():
                 return _object(path, type_)
             case internals.default_types.List():
-                return self._sequence(path, Kind.LIST, type_.components_tuple.components)
+                return self._sequence(path, PartKind.LIST, type_.components_tuple.components)
             case internals.default_types.Tuple():
-                return self._sequence(path, Kind.TUPLE, type_.components)
+                return self._sequence(path, PartKind.TUPLE, type_.components)
             case internals.default_types.NamedTuple():
                 names, values = type_.attribute_names, type_.attributes.components
                 return self._record(path, type_.type_name, names, values)
@@ -113,21 +115,21 @@ class _Reader:
         first = path if alias is None else self._variables.setdefault(alias, path)
         return Node(
             path,
-            Kind.VARIABLE,
+            PartKind.VARIABLE,
             f"variable {dtype}{shape_text(shape)}",
-            (Kind.VARIABLE, type_),
+            (PartKind.VARIABLE, type_),
             shape=shape,
             dtype=dtype,
             same_as="" if first == path else first,
             trainable=bool(getattr(type_, "trainable", True)),
         )
 
-    def _sequence(self, path: str, kind: Kind, components: Iterable[Any]) -> Node:
+    def _sequence(self, path: str, kind: PartKind, components: Iterable[Any]) -> Node:
         parts = tuple(self.node(f"{path}[{i}]", part) for i, part in enumerate(components))
         inside = (
             ", ".join(part.text for part in parts) if len(parts) <= 3 else f"{len(parts)} parts"
         )
-        text = f"[{inside}]" if kind is Kind.LIST else f"({inside})"
+        text = f"[{inside}]" if kind is PartKind.LIST else f"({inside})"
         key = _key(kind, len(parts), parts)
         return Node(path, kind, text, key, structure=len(parts), children=parts)
 
@@ -141,7 +143,7 @@ class _Reader:
         )
         structure = (name, names, more)
         key = _key("record", structure, parts)
-        return Node(path, Kind.RECORD, name, key, structure=structure, children=parts)
+        return Node(path, PartKind.RECORD, name, key, structure=structure, children=parts)
 
     def _mapping(self, path: str, mapping: Any) -> Node:
         # The order in which a dict was filled is not part of TensorFlow's key.
@@ -150,7 +152,7 @@ class _Reader:
         text = "{" + ", ".join(map(repr, keys[:4])) + (", …" if len(keys) > 4 else "") + "}"
         structure = frozenset(keys)
         key = _key("dict", structure, parts)
-        return Node(path, Kind.DICT, text, key, structure=structure, children=parts)
+        return Node(path, PartKind.DICT, text, key, structure=structure, children=parts)
 
     def _extension(self, path: str, type_: Any) -> Node:
         name = type_.value_type.__name__
@@ -158,7 +160,7 @@ class _Reader:
         parts = tuple(self._part(f"{path}.{field}", vars(type_)[field]) for field in names)
         return Node(
             path,
-            Kind.EXTENSION,
+            PartKind.EXTENSION,
             name,
             (name, _hashable(type_)),
             structure=(name, names),
@@ -177,7 +179,7 @@ class _Reader:
             text = f"{name} of {parts[0].text}"
         return Node(
             path,
-            Kind.OTHER,
+            PartKind.OTHER,
             text,
             (name, _hashable(type_)),
             shape=shape,
@@ -196,13 +198,13 @@ class _Reader:
             case tuple() | list():
                 parts = tuple(self._part(f"{path}[{i}]", part) for i, part in enumerate(value))
                 text = f"({', '.join(part.text for part in parts)})"
-                key = _key(Kind.TUPLE, len(parts), parts)
-                return Node(path, Kind.TUPLE, text, key, structure=len(parts), children=parts)
+                key = _key(PartKind.TUPLE, len(parts), parts)
+                return Node(path, PartKind.TUPLE, text, key, structure=len(parts), children=parts)
             case Mapping():
                 parts = tuple(self._part(f"{path}[{key!r}]", value[key]) for key in value)
                 structure = frozenset(value)
                 text, key = f"{{{', '.join(map(repr, value))}}}", _key("dict", structure, parts)
-                return Node(path, Kind.DICT, text, key, structure=structure, children=parts)
+                return Node(path, PartKind.DICT, text, key, structure=structure, children=parts)
             case _:
                 return _value(path, value, ("value", type(value), _hashable(value)))
 
@@ -228,7 +230,7 @@ def _literal(path: str, type_: Any) -> Node:
 
 
 def _value(path: str, value: Any, key: Hashable) -> Node:
-    kind = Kind.NONE if value is None else Kind.VALUE
+    kind = PartKind.NONE if value is None else PartKind.VALUE
     name = type(value).__name__
     text = _SHORT.repr(value)
     return Node(path, kind, text, key, dtype=_dtype_for(value), value_type=name)
@@ -267,7 +269,7 @@ def _dtype(type_: Any) -> str | None:
 def _tensor(path: str, type_: Any) -> Node:
     shape, dtype = _static_shape(type_), _dtype(type_)
     text = f"{dtype}{shape_text(shape)}"
-    return Node(path, Kind.TENSOR, text, (Kind.TENSOR, type_), shape=shape, dtype=dtype)
+    return Node(path, PartKind.TENSOR, text, (PartKind.TENSOR, type_), shape=shape, dtype=dtype)
 
 
 def _object(path: str, type_: Any) -> Node:
@@ -276,11 +278,11 @@ def _object(path: str, type_: Any) -> Node:
     key = ("object", ObjectKey(ref, hash(type_)))
     if isinstance(value, _VALUES):
         text = str(value) if isinstance(value, enum.Enum) else repr(value)
-        return Node(path, Kind.VALUE, text, key, value_type=type(value).__name__)
+        return Node(path, PartKind.VALUE, text, key, value_type=type(value).__name__)
     text, origin = describe_object(value)
     return Node(
         path,
-        Kind.OBJECT,
+        PartKind.OBJECT,
         text,
         key,
         origin=origin,

@@ -21,7 +21,7 @@ from lessons_lib.common.results import Result
 from lessons_lib.common.runtime import require_home_process
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
-from lessons_lib.instruments.tracing.advice import Owner, advise_function, advise_trace
+from lessons_lib.instruments.tracing.advice import FunctionOwner, advise_function, advise_trace
 from lessons_lib.instruments.tracing.graph_contents import (
     Capture,
     Constant,
@@ -212,7 +212,7 @@ def make_trace(
     contents: Contents,
     seen: ObservedTrace | None,
     earlier: Sequence[Key],
-    owner: Owner,
+    owner: FunctionOwner,
 ) -> Trace:
     """Put an entry together; `earlier` are the keys of the traces before it."""
     nearest = () if reason.nearest is None else (earlier[reason.nearest - 1].signature,)
@@ -275,7 +275,7 @@ def trace_report(fn: Any) -> TraceReport:
     )
 
 
-def advise(traces: Sequence[Trace], keys: Sequence[Key], owner: Owner) -> str:
+def advise(traces: Sequence[Trace], keys: Sequence[Key], owner: FunctionOwner) -> str:
     """Give the one sentence for a function; `keys` may hold those of earlier traces as well."""
     return advise_function(
         [trace.reason for trace in traces],

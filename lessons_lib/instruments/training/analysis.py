@@ -8,7 +8,12 @@ from typing import Any, Final
 import numpy as np
 
 from lessons_lib.instruments.training.recorded_step import Mode, RecordedStep
-from lessons_lib.instruments.training.result import LayerBytes, PhaseSpan, Series, TrainingMemory
+from lessons_lib.instruments.training.result import (
+    CategorySeries,
+    LayerBytes,
+    PhaseSpan,
+    TrainingMemory,
+)
 from lessons_lib.recording import composition
 from lessons_lib.recording.categories import Category, Phase
 from lessons_lib.recording.scopes import layer_names
@@ -37,7 +42,7 @@ def analyse(name: str, mode: Mode, size: int, runs: Sequence[RecordedStep]) -> T
     first, _ = step.window()
     length = step.ended - step.started
     last = live[:, -1:]
-    series = Series(
+    series = CategorySeries(
         np.concatenate((times, [length])),
         dict(zip(composition.ORDER, np.concatenate((live, last), axis=1), strict=True)),
     )

@@ -44,7 +44,7 @@ class LayerBytes:
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
+class CategorySeries:
     """Live bytes by category over time.
 
     Attributes
@@ -83,7 +83,7 @@ class TrainingMemory(Result):
         Layers by their activations at the peak, largest first.
     phases : tuple of PhaseSpan
         Forward, backward, update, as far as they make buffers.
-    series : Series
+    series : CategorySeries
         All of it over time.
     largest_batch : BatchEstimate or None
         When a budget was given.
@@ -102,7 +102,7 @@ class TrainingMemory(Result):
     peaks: tuple[int, ...]
     layers: tuple[LayerBytes, ...]
     phases: tuple[PhaseSpan, ...]
-    series: Series
+    series: CategorySeries
     largest_batch: BatchEstimate | None
     notes: tuple[str, ...]
     recording: Recording

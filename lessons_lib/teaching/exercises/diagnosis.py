@@ -23,7 +23,7 @@ from lessons_lib.notebook import display
 from lessons_lib.teaching import progress
 from lessons_lib.teaching.exercises.exercise import source_of
 from lessons_lib.teaching.exercises.question import Cell, Hints
-from lessons_lib.teaching.exercises.result import Result, Status
+from lessons_lib.teaching.exercises.result import CheckResult, Status
 from lessons_lib.teaching.exercises.warnings import without_warnings
 
 Place = int | str
@@ -113,11 +113,11 @@ class Diagnosis:
         return {self.place(fault.at): fault.cause for fault in self.faults}
 
 
-def judge(diagnosis: Diagnosis, answer: Any) -> Result:
+def judge(diagnosis: Diagnosis, answer: Any) -> CheckResult:
     """Compare an answer with what is to be found; never raises."""
 
-    def outcome(status: Status, message: str) -> Result:
-        return Result(diagnosis.key, diagnosis.title, status, message)
+    def outcome(status: Status, message: str) -> CheckResult:
+        return CheckResult(diagnosis.key, diagnosis.title, status, message)
 
     if not isinstance(answer, Mapping) or not answer or ... in answer or ... in answer.values():
         form = "{line: cause, …}" if diagnosis.program is not None else "{letter: cause, …}"
@@ -213,7 +213,7 @@ class DiagnosisQuestion:
             text = results.alt_text(result) if told else repr(result)
             display.show(text, table + display.picture_html(result))
 
-    def check(self, answer: Any = None) -> Result:
+    def check(self, answer: Any = None) -> CheckResult:
         """Grade an answer, show the outcome and return it.
 
         Parameters

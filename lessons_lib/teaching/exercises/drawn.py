@@ -7,7 +7,7 @@ from typing import Any
 from lessons_lib.notebook import display
 from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Place
 from lessons_lib.teaching.exercises.question import Cell, Hints
-from lessons_lib.teaching.exercises.result import Result
+from lessons_lib.teaching.exercises.result import CheckResult
 
 
 class DrawnQuestion(DiagnosisQuestion):
@@ -53,7 +53,7 @@ class DrawnQuestion(DiagnosisQuestion):
         self._drawn = True
         super().show()
 
-    def check(self, answer: Any = None) -> Result:
+    def check(self, answer: Any = None) -> CheckResult:
         """Grade an answer about the program that was shown; before that, nothing is graded."""
         return super().check(answer if self._drawn else None)
 

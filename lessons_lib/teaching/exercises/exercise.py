@@ -56,7 +56,7 @@ class Inputs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Attempt:
     """What a requirement looks at.
 
     Attributes
@@ -78,7 +78,7 @@ class Evidence:
 
 
 #: Gives a sentence that says what is missing, or an empty one.
-Requirement = Callable[[Evidence], str]
+Requirement = Callable[[Attempt], str]
 
 
 @dataclass(frozen=True, repr=False, kw_only=True, eq=False)

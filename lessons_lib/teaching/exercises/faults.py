@@ -27,7 +27,7 @@ _AROUND: Final = re.compile(r"^\{\{function_node [^}]*\}\} ?| \[Op:[^\]]*\].*$")
 EMPTY: Final = "Your function has no body yet: write it, and return the result."
 
 
-class Verdict(Exception):
+class GradingStopped(Exception):
     """Ends a grading early."""
 
     def __init__(self, status: Status, message: str, line: Line | None = None) -> None:
@@ -38,16 +38,16 @@ class Verdict(Exception):
 
 
 def guarded(run: Callable[[], Any]) -> Any:
-    """Turn whatever an answer raises into a `Verdict`; a keyboard interrupt passes."""
+    """Turn whatever an answer raises into a `GradingStopped`; a keyboard interrupt passes."""
     try:
         return run()
-    except (KeyboardInterrupt, Verdict):
+    except (KeyboardInterrupt, GradingStopped):
         raise
     except Tripped as stopped:
         status = Status.OVER_BUDGET if stopped.by is Limited.MEMORY else Status.STOPPED
-        raise Verdict(status, f"Your answer gave no result: {stopped}.") from None
+        raise GradingStopped(status, f"Your answer gave no result: {stopped}.") from None
     except ProfileError as error:
-        raise Verdict(
+        raise GradingStopped(
             Status.REFUSED,
             f"TensorFlow's memory could not be recorded: {error}. `ll.record` and `ll.measure` can "
             "be used in an answer; another profiler can't.",
@@ -55,14 +55,14 @@ def guarded(run: Callable[[], Any]) -> Any:
     except NotImplementedError as error:
         if str(error):
             raise _crash(error) from None
-        raise Verdict(
+        raise GradingStopped(
             Status.NOT_ATTEMPTED, "Your function raises NotImplementedError: write its body."
         ) from None
     except BaseException as error:
         raise _crash(error) from None
 
 
-def _crash(error: BaseException) -> Verdict:
+def _crash(error: BaseException) -> GradingStopped:
     memory = isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError))
     status = Status.OVER_BUDGET if memory else Status.ERROR
     name, text, line = type(error).__name__, str(error), _line_of(error)
@@ -78,7 +78,7 @@ def _crash(error: BaseException) -> Verdict:
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     where = f" at {line.described}" if line is not None else ""
     said = f": {text}" if text else ""
-    return Verdict(status, f"It raised {name}{said}{where}.", line)
+    return GradingStopped(status, f"It raised {name}{said}{where}.", line)
 
 
 def _line_of(error: BaseException) -> Line | None:
@@ -105,12 +105,12 @@ def is_unwritten(answer: Any) -> bool:
     )
 
 
-def why_none(function: Any) -> Verdict:
+def why_none(function: Any) -> GradingStopped:
     """Say why a function may have given None: no return, or a gradient that there is none of."""
     tree = _tree(function)
     if tree is not None and not any(_returned(tree)):
         name = getattr(function_of(function), "__name__", "your function")
-        return Verdict(
+        return GradingStopped(
             Status.WRONG_VALUE,
             f"`{name}` computes, but ends without `return`, so its result is None: return it.",
         )
@@ -118,13 +118,13 @@ def why_none(function: Any) -> Verdict:
         isinstance(node, ast.Attribute) and node.attr in ("gradient", "jacobian")
         for node in ast.walk(tree)
     ):
-        return Verdict(
+        return GradingStopped(
             Status.WRONG_VALUE,
             "The result is None. A tape gives None as the gradient with respect to something that "
             "it did not watch: call `tape.watch(…)` on the tensor itself before you compute with "
             "it, and compute inside the tape's block.",
         )
-    return Verdict(Status.WRONG_VALUE, "The result is None: what is returned has no value.")
+    return GradingStopped(Status.WRONG_VALUE, "The result is None: what is returned has no value.")
 
 
 def _tree(function: Any) -> ast.FunctionDef | None:

@@ -3,7 +3,7 @@
 At each size an answer runs twice, on inputs of its own each time, under the same instruments; the
 first run warms up.  A failing answer stops at its first failure.  The reference solution goes
 through the same, so no figure of it is stored.  Whatever an answer does, what comes back is a
-`Result`; only a keyboard interrupt passes through, with everything put back.
+`CheckResult`; only a keyboard interrupt passes through, with everything put back.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from lessons_lib.common.source import Line, is_user_file
 from lessons_lib.common.units import MIB, format_bytes
 from lessons_lib.teaching.exercises.exercise import Exercise, function_of
 from lessons_lib.teaching.exercises.expected import is_nothing
-from lessons_lib.teaching.exercises.faults import EMPTY, Verdict, is_unwritten
+from lessons_lib.teaching.exercises.faults import EMPTY, GradingStopped, is_unwritten
 from lessons_lib.teaching.exercises.limits import Figure, Quantity, Size
 from lessons_lib.teaching.exercises.measuring import HEAP_FLOOR
-from lessons_lib.teaching.exercises.result import Result, Status
+from lessons_lib.teaching.exercises.result import CheckResult, Status
 from lessons_lib.teaching.exercises.running import Run, expected_values, run_once
 from lessons_lib.teaching.exercises.warnings import without_warnings
 
@@ -42,7 +42,7 @@ class _Weighed:
 
 def grade(
     exercise: Exercise, answer: Any, seed: int | None = None, report: Report | None = None
-) -> Result:
+) -> CheckResult:
     """Grade an answer; see `Question.check`.
 
     Parameters
@@ -51,8 +51,8 @@ def grade(
         Told before each run: its number from 1, and how many there are.
     """
 
-    def outcome(status: Status, message: str, **rest: Any) -> Result:
-        return Result(exercise.key, exercise.title, status, message, **rest)
+    def outcome(status: Status, message: str, **rest: Any) -> CheckResult:
+        return CheckResult(exercise.key, exercise.title, status, message, **rest)
 
     if is_nothing(answer):
         return outcome(Status.NOT_ATTEMPTED, "Write the function, then give it to check.")
@@ -78,7 +78,7 @@ def grade(
                 result = _judge(exercise, answer, number, _combine(weighed), outcome)
                 if not result.passed:
                     break
-    except Verdict as verdict:
+    except GradingStopped as verdict:
         return outcome(verdict.status, verdict.message, blame=verdict.line)
     assert result is not None
     return result
@@ -142,8 +142,8 @@ def _judge(
     answer: Any,
     number: int,
     weighed: _Weighed,
-    outcome: Callable[..., Result],
-) -> Result:
+    outcome: Callable[..., CheckResult],
+) -> CheckResult:
     size = exercise.graded[number]
     own = answer is exercise.solution_code
     if own:

@@ -4,7 +4,7 @@ Every run of an answer is under the same instruments, so none can be told from a
 sees TensorFlow's buffers.  Python's allocation tracer, whose level is read before each TensorFlow
 operation and at each array that NumPy makes, sees arrays and objects.  Both lie on one clock, so
 the peak is the highest sum at one moment, and memory that passes from NumPy to TensorFlow counts
-once.  Python's level counts only above `heap_floor`: the interpreter's own small change would make
+once.  Python's level counts only above `HEAP_FLOOR`: the interpreter's own small change would make
 figures differ from run to run.  All figures are bytes but traces and operations.
 """
 

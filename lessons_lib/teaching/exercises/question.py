@@ -13,7 +13,7 @@ from lessons_lib.notebook import display
 from lessons_lib.teaching import progress
 from lessons_lib.teaching.exercises import grading
 from lessons_lib.teaching.exercises.exercise import Answer, Exercise, source_of
-from lessons_lib.teaching.exercises.result import Result, Status
+from lessons_lib.teaching.exercises.result import CheckResult, Status
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +74,7 @@ class Question:
         return self.exercise.key
 
     @plain_units()  # an exercise says its budget so, whatever the lesson's unit
-    def check(self, answer: Any = None, *, seed: int | None = None) -> Result:
+    def check(self, answer: Any = None, *, seed: int | None = None) -> CheckResult:
         """Grade an answer, show the outcome and return it.
 
         Parameters
@@ -86,7 +86,7 @@ class Question:
 
         Returns
         -------
-        Result
+        CheckResult
             With `status`, `message`, `peak_bytes`, `budget_bytes`; never raises because of what
             the answer does (an interrupt from the keyboard passes through).
         """
@@ -123,15 +123,15 @@ class Question:
         return Cell("markdown", task), Cell("code", code)
 
 
-@results.draw.register(Result)
-def _(result: Result, ax: Any = None, **options: Any) -> Axes:
+@results.draw.register(CheckResult)
+def _(result: CheckResult, ax: Any = None, **options: Any) -> Axes:
     from lessons_lib.teaching.exercises.score_plot import draw_score
 
     return draw_score(result, ax, **options)
 
 
-@results.alt_text.register(Result)
-def _(result: Result, **options: Any) -> str:
+@results.alt_text.register(CheckResult)
+def _(result: CheckResult, **options: Any) -> str:
     from lessons_lib.teaching.exercises.score_plot import describe_score
 
     return describe_score(result, **options)

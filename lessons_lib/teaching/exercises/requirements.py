@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.teaching.exercises.exercise import Evidence, Requirement
+from lessons_lib.teaching.exercises.exercise import Attempt, Requirement
 
 
 def in_graph(*kernels: str) -> Requirement:
     """Require that every call ran a traced function with these types of operation in its graph."""
 
-    def check(evidence: Evidence) -> str:
+    def check(evidence: Attempt) -> str:
         calls = max(1, len(evidence.inputs.calls))
         if evidence.graphs.runs_of(*kernels) >= calls:
             return ""
@@ -28,7 +28,7 @@ def in_graph(*kernels: str) -> Requirement:
     return check
 
 
-def loop_in_graph(evidence: Evidence) -> str:
+def loop_in_graph(evidence: Attempt) -> str:
     """Require that a graph with a loop in it ran."""
     graphs = evidence.graphs
     if graphs.runs_of("While") or graphs.runs_of("StatelessWhile"):
@@ -41,14 +41,14 @@ def loop_in_graph(evidence: Evidence) -> str:
     )
 
 
-def is_variable(evidence: Evidence) -> str:
+def is_variable(evidence: Attempt) -> str:
     """Require that the result is a variable."""
     if isinstance(evidence.value, tf.Variable):
         return ""
     return "The values are right, but the task asks for a tf.Variable, and this is none."
 
 
-def is_function(evidence: Evidence) -> str:
+def is_function(evidence: Attempt) -> str:
     """Require that what the answer makes is a ``tf.function``."""
     if hasattr(evidence.value, "get_concrete_function"):
         return ""
@@ -56,7 +56,7 @@ def is_function(evidence: Evidence) -> str:
     return f"The values are right, but the task asks for a tf.function, and this is a plain {kind}."
 
 
-def in_session(evidence: Evidence) -> str:
+def in_session(evidence: Attempt) -> str:
     """Require that a ``tf.compat.v1.Session`` ran."""
     if evidence.graphs.session_runs:
         return ""

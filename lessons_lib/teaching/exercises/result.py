@@ -1,4 +1,4 @@
-"""What a check says: `Result`, with its status, figures and picture.
+"""What a check says: `CheckResult`, with its status, figures and picture.
 
 A result shows itself as a table, and as a picture where there is one to draw (see
 `score_plot`): the learner's timeline with the budget when it is over, bars when it
@@ -43,7 +43,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, repr=False)
-class Result(results.Result):
+class CheckResult(results.Result):
     """The outcome of one check.
 
     Attributes
@@ -111,7 +111,7 @@ class Result(results.Result):
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<Result {self.exercise}: {self.status}>"
+        return f"<CheckResult {self.exercise}: {self.status}>"
 
     def _ipython_display_(self) -> None:
         """Show nothing: `Exercise.check` has shown the result already."""
@@ -122,7 +122,7 @@ class Result(results.Result):
 
 
 @results.summary_html.register
-def _(result: Result) -> str:
+def _(result: CheckResult) -> str:
     head = (
         f"<strong>{result.status.sign} {html.escape(result.exercise)}: {result.status}.</strong> "
         f"{html.escape(result.message)}"

@@ -9,9 +9,15 @@ from typing import Any, Final
 import numpy as np
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.teaching.exercises.exercise import Evidence, Exercise, Inputs, Way, function_of
+from lessons_lib.teaching.exercises.exercise import Attempt, Exercise, Inputs, Way, function_of
 from lessons_lib.teaching.exercises.expected import difference, expect
-from lessons_lib.teaching.exercises.faults import EMPTY, Verdict, guarded, is_unwritten, why_none
+from lessons_lib.teaching.exercises.faults import (
+    EMPTY,
+    GradingStopped,
+    guarded,
+    is_unwritten,
+    why_none,
+)
 from lessons_lib.teaching.exercises.holding import Holder, find_holder
 from lessons_lib.teaching.exercises.limits import Size
 from lessons_lib.teaching.exercises.measuring import Meter, Usage
@@ -64,7 +70,7 @@ def run_once(
 
     Raises
     ------
-    Verdict
+    GradingStopped
         If it raises, is stopped, gives a wrong value or not what was asked for.
     """
     inputs = exercise.inputs(size, seed)
@@ -82,8 +88,8 @@ def run_once(
     if expected is not None:
         _check_inputs(answer, inputs, before)
         for requirement in exercise.requires:
-            if missing := requirement(Evidence(value, inputs, usage.graphs, usage.largest_bytes)):
-                raise Verdict(Status.NOT_AS_ASKED, missing)
+            if missing := requirement(Attempt(value, inputs, usage.graphs, usage.largest_bytes)):
+                raise GradingStopped(Status.NOT_AS_ASKED, missing)
     holder = None
     if exercise.way is Way.STEP:
         holder = find_holder(value, len(inputs.calls) // 2)
@@ -127,9 +133,11 @@ class _Calling:
             raise why_none(self._answer)
         if not callable(step):
             kind = type(step).__name__
-            raise Verdict(Status.WRONG_VALUE, f"It returned a {kind}; a function was expected.")
+            raise GradingStopped(
+                Status.WRONG_VALUE, f"It returned a {kind}; a function was expected."
+            )
         if is_unwritten(step):
-            raise Verdict(Status.NOT_ATTEMPTED, EMPTY.replace("Your", "The inner"))
+            raise GradingStopped(Status.NOT_ATTEMPTED, EMPTY.replace("Your", "The inner"))
 
     def _compare(self, value: Any, number: int) -> None:
         if self._expected is None:
@@ -137,7 +145,7 @@ class _Calling:
         inner = self._exercise.way is Way.STEP
         expected = self._expected[number]
         if value is Ellipsis or value is NotImplemented:
-            raise Verdict(Status.NOT_ATTEMPTED, EMPTY)
+            raise GradingStopped(Status.NOT_ATTEMPTED, EMPTY)
         if value is None or (isinstance(value, (list, tuple)) and any(v is None for v in value)):
             verdict = why_none(self._answer)
             if inner and verdict.line is None:
@@ -149,7 +157,7 @@ class _Calling:
             explained = self._exercise.explain
             more = explained(self._inputs, value, expected) if explained is not None else ""
             message = f"{wrong[0].upper()}{wrong[1:]}{where}."
-            raise Verdict(Status.WRONG_VALUE, f"{message} {more}".strip())
+            raise GradingStopped(Status.WRONG_VALUE, f"{message} {more}".strip())
 
 
 def _mutable(argument: Any) -> bool:
@@ -163,7 +171,7 @@ def _check_inputs(answer: Callable[..., Any], inputs: Inputs, before: list[Any])
         if old is None or not difference(argument, old, tolerance=0.0):
             continue
         name = f"`{names[number]}`" if number < len(names) else f"argument {number + 1}"
-        raise Verdict(
+        raise GradingStopped(
             Status.NOT_AS_ASKED,
             f"The result is right, but your function changed its input {name}, which its caller "
             "goes on using: leave inputs as they are.",

@@ -19,7 +19,7 @@ from lessons_lib.plots.axes import byte_axis
 from lessons_lib.plots.colours import GRID, INK, LIMIT, PAPER
 from lessons_lib.plots.theme import arrange, new_axes, set_alt, settings
 from lessons_lib.teaching.exercises.limits import Figure, Quantity
-from lessons_lib.teaching.exercises.result import Result, Status
+from lessons_lib.teaching.exercises.result import CheckResult, Status
 
 _YOURS: Final = "#2d7bba"
 _HEAP: Final = "#f1a737"
@@ -28,12 +28,12 @@ _REFERENCE: Final = "#8fd0f5"
 _FLOOR: Final = "#b9b6ae"
 
 
-def draw_score(result: Result, ax: Axes | None = None, *, title: str | None = None) -> Axes:
+def draw_score(result: CheckResult, ax: Axes | None = None, *, title: str | None = None) -> Axes:
     """Draw a graded answer.
 
     Parameters
     ----------
-    result : Result
+    result : CheckResult
         Of a check.
     ax : matplotlib.axes.Axes, optional
         Where; by default a new figure.
@@ -67,7 +67,7 @@ def draw_score(result: Result, ax: Axes | None = None, *, title: str | None = No
     return _draw_bars(result, figure, ax, heading)
 
 
-def _by_timeline(result: Result, figure: Figure) -> bool:
+def _by_timeline(result: CheckResult, figure: Figure) -> bool:
     recording = result.recording
     return (
         result.status is Status.OVER_BUDGET
@@ -77,7 +77,7 @@ def _by_timeline(result: Result, figure: Figure) -> bool:
     )
 
 
-def _bars(result: Result, figure: Figure) -> list[tuple[str, int, str]]:
+def _bars(result: CheckResult, figure: Figure) -> list[tuple[str, int, str]]:
     yours = _YOURS if figure.kept else _OVER
     bars = [("yours", figure.measured, yours), ("budget", figure.budget, LIMIT)]
     if figure.reference is not None:
@@ -87,7 +87,7 @@ def _bars(result: Result, figure: Figure) -> list[tuple[str, int, str]]:
     return bars
 
 
-def _draw_bars(result: Result, figure: Figure, ax: Axes | None, heading: str) -> Axes:
+def _draw_bars(result: CheckResult, figure: Figure, ax: Axes | None, heading: str) -> Axes:
     bars = _bars(result, figure)
     top = max(max(value for _, value, _ in bars), 1)
     heap = min(result.heap_bytes, figure.measured) if figure.quantity is Quantity.PEAK else 0
@@ -151,7 +151,7 @@ def _label_x(ax: Axes, figure: Figure) -> None:
         ax.set_xlabel(str(figure.quantity))
 
 
-def describe_score(result: Result) -> str:
+def describe_score(result: CheckResult) -> str:
     """Say what the picture of a graded answer shows."""
     figure = result.figure
     head = f"Exercise {result.exercise}, {result.status}. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from lessons_lib.teaching.quizzes.parts import Question
+from lessons_lib.teaching.quizzes.parts import QuizQuestion
 
 #: Lessons that have a quiz, by the name of their module of exercises; lesson 00 has no exercises.
 LESSONS: Final = (
@@ -20,9 +20,9 @@ LESSONS: Final = (
 )
 
 
-def questions(lesson: str) -> tuple[Question, ...]:
+def questions(lesson: str) -> tuple[QuizQuestion, ...]:
     """Give a lesson's questions; none when it has no quiz."""
     if lesson not in LESSONS:
         return ()
-    found: tuple[Question, ...] = import_module(f"{__name__}.{lesson}").QUESTIONS
+    found: tuple[QuizQuestion, ...] = import_module(f"{__name__}.{lesson}").QUESTIONS
     return found

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lessons_lib.teaching.quizzes.parts import Question, right, wrong
+from lessons_lib.teaching.quizzes.parts import QuizQuestion, right, wrong
 
 QUESTIONS = (
-    Question(
+    QuizQuestion(
         "A training script's resident set size climbs for ten minutes and then stays level. What "
         "do you do first?",
         (
@@ -24,7 +24,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "Which test holds your own project to a memory budget?",
         (
             right(
@@ -42,7 +42,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "On a GPU, TensorFlow takes nearly all memory at the start. What does "
         "tf.config.experimental.set_memory_growth change, according to the documentation?",
         (

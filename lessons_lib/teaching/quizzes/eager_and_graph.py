@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lessons_lib.teaching.quizzes.parts import Question, right, wrong
+from lessons_lib.teaching.quizzes.parts import QuizQuestion, right, wrong
 
 QUESTIONS = (
-    Question(
+    QuizQuestion(
         "x has 1024 rows of 512 float32 numbers. You keep x[0] and delete x. How much stays alive?",
         (
             wrong(
@@ -22,7 +22,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "In a tf.function, tanh(x * 2 + 1) needs one buffer of x's size; eagerly it needs two at a "
         "time. What makes the difference?",
         (
@@ -41,7 +41,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "Why can't y = x + 1 reuse x's buffer in eager mode, even if x is never used again?",
         (
             wrong(
@@ -60,7 +60,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "table is a NumPy array of 1 GiB. A tf.function returns tf.gather(table, i). You trace it, "
         "and call it once. What is true?",
         (

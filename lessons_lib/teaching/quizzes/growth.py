@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lessons_lib.teaching.quizzes.parts import Question, right, wrong
+from lessons_lib.teaching.quizzes.parts import QuizQuestion, right, wrong
 
 QUESTIONS = (
-    Question(
+    QuizQuestion(
         "history.append(loss), where loss is a scalar tensor computed eagerly without a tape. What "
         "does each entry keep alive?",
         (
@@ -23,7 +23,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "A TF1-style loop calls tf.add in the session's graph in each round. Why does memory grow "
         "though the session is closed each time?",
         (
@@ -41,7 +41,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "A function makes a tf.Variable in each round, and nothing keeps it. Does memory grow?",
         (
             wrong(
@@ -58,7 +58,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "Each round makes a lambda, wraps it by tf.function and calls it. What grows?",
         (
             wrong(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lessons_lib.teaching.quizzes.parts import Question, right, wrong
+from lessons_lib.teaching.quizzes.parts import QuizQuestion, right, wrong
 
 QUESTIONS = (
-    Question(
+    QuizQuestion(
         "for _ in range(n): x = tf.tanh(x @ w). How does the peak depend on n, without a tape?",
         (
             right(
@@ -23,7 +23,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "The same loop under a tape that watches w. What is kept for each step?",
         (
             wrong(
@@ -40,7 +40,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "With tf.stop_gradient(x) in each step of tanh(stop_gradient(x) @ w), memory under the "
         "tape still grows with n. Why?",
         (
@@ -59,7 +59,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "for i in range(1000) in a tf.function, where 1000 is a Python number. What happens?",
         (
             wrong(
@@ -77,7 +77,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "With recomputation in blocks of k steps out of n, about n/k + k states are alive. Why is "
         "the whole loop as one block no help?",
         (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lessons_lib.teaching.quizzes.parts import Question, right, wrong
+from lessons_lib.teaching.quizzes.parts import QuizQuestion, right, wrong
 
 QUESTIONS = (
-    Question(
+    QuizQuestion(
         "You delete a large tensor, and the process's resident set size stays where it was. Why?",
         (
             right(
@@ -24,7 +24,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "A cell that makes and frees 100 MiB shows an increment near 0 on its second run in a tool "
         "that reads the resident set size. What happened?",
         (
@@ -43,7 +43,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "Which memory does tracemalloc see?",
         (
             wrong(
@@ -61,7 +61,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "np.random.normal(size=(512, 512)) becomes a tensor by tf.constant. How large is it?",
         (
             wrong(

@@ -13,7 +13,7 @@ class Option(NamedTuple):
     why: str
 
 
-class Question(NamedTuple):
+class QuizQuestion(NamedTuple):
     """A question about mechanism, with exactly one right answer among its options."""
 
     text: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lessons_lib.teaching.quizzes.parts import Question, right, wrong
+from lessons_lib.teaching.quizzes.parts import QuizQuestion, right, wrong
 
 QUESTIONS = (
-    Question(
+    QuizQuestion(
         "A call has 2 MiB of tensors alive at its peak, says the recording. In the same call the "
         "process's resident set size grew by about 66 MiB. Which of the two is wrong?",
         (
@@ -26,7 +26,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "Code in a block of ll.record() makes a Python list, a NumPy array and a tensor by x + x. "
         "What is in the recording?",
         (
@@ -47,7 +47,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "The resident set size of a training loop climbs from step to step. Which instrument tells "
         "whether something is kept, and by whom?",
         (
@@ -67,7 +67,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "Why do the lessons ask for a prediction before they measure?",
         (
             wrong(

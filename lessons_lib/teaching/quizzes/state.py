@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lessons_lib.teaching.quizzes.parts import Question, right, wrong
+from lessons_lib.teaching.quizzes.parts import QuizQuestion, right, wrong
 
 QUESTIONS = (
-    Question(
+    QuizQuestion(
         "You double the batch. Which part of a training step's memory does not double?",
         (
             wrong(
@@ -22,7 +22,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "How many bytes does Adam keep for a weight of 4 MiB, besides the weight and its gradient?",
         (
             wrong(
@@ -39,7 +39,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "A net of 36 layers keeps S for each layer. You recompute it in blocks of k layers. Which "
         "k needs the least memory?",
         (
@@ -57,7 +57,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "Sums of gradients over micro-batches lower the peak. What is the floor for sums kept in "
         "variables, eagerly?",
         (
@@ -76,7 +76,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "A block under tf.recompute_grad uses a watched tensor m that it does not get as an "
         "argument. What is the gradient with respect to m?",
         (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lessons_lib.teaching.quizzes.parts import Question, right, wrong
+from lessons_lib.teaching.quizzes.parts import QuizQuestion, right, wrong
 
 QUESTIONS = (
-    Question(
+    QuizQuestion(
         "f is a tf.function. f(x, 1), f(x, 2), f(x, 3): how many traces, and why?",
         (
             wrong(
@@ -22,7 +22,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "How many bytes of tensors does tracing a function allocate that makes a 256 MiB tensor?",
         (
             right(
@@ -39,7 +39,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "A function uses a NumPy array of 4 MiB from outside. What happens in each of its traces?",
         (
             wrong(
@@ -56,7 +56,7 @@ QUESTIONS = (
             ),
         ),
     ),
-    Question(
+    QuizQuestion(
         "A tf.function adds up tf.sqrt(b) for forty tensors b of 2 MiB in a Python loop. Its peak?",
         (
             wrong(

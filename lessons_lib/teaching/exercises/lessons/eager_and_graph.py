@@ -11,7 +11,7 @@ from typing import Any, Final
 from lessons_lib.common.runtime import tf
 from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Fault
 from lessons_lib.teaching.exercises.evidence import recorded_by_line
-from lessons_lib.teaching.exercises.exercise import Evidence, Exercise, Inputs
+from lessons_lib.teaching.exercises.exercise import Attempt, Exercise, Inputs
 from lessons_lib.teaching.exercises.inputs import floats, normal
 from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
 from lessons_lib.teaching.exercises.question import Question
@@ -178,7 +178,7 @@ class _Rows:
         self.alive -= 1
 
 
-def _row_by_row(evidence: Evidence) -> str:
+def _row_by_row(evidence: Attempt) -> str:
     rows = evidence.inputs.arguments[0]
     if rows.most <= _ROWS_ALIVE:
         return ""

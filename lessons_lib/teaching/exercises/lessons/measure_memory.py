@@ -16,7 +16,7 @@ from lessons_lib.common.runtime import tf
 from lessons_lib.common.units import format_bytes
 from lessons_lib.teaching.exercises.diagnosis import Diagnosis, DiagnosisQuestion, Fault
 from lessons_lib.teaching.exercises.evidence import Table, meters_table
-from lessons_lib.teaching.exercises.exercise import Evidence, Exercise, Inputs, Way
+from lessons_lib.teaching.exercises.exercise import Attempt, Exercise, Inputs, Way
 from lessons_lib.teaching.exercises.inputs import floats, normal
 from lessons_lib.teaching.exercises.limits import Limit, Quantity, Size
 from lessons_lib.teaching.exercises.question import Question
@@ -230,7 +230,7 @@ def as_float32_solution(rows: Any) -> Any:
     return tf.stack([tf.cast(row, tf.float32) for row in rows])
 
 
-def _never_whole_in_float64(evidence: Evidence) -> str:
+def _never_whole_in_float64(evidence: Attempt) -> str:
     rows = evidence.inputs.arguments[0]
     whole = sum(row.nbytes for row in rows)
     if evidence.largest_bytes < whole:
