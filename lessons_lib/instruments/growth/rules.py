@@ -4,7 +4,8 @@
 that no byte is accused twice.  Counts of living objects are exact, so they accuse first.  Tensor
 bytes that nothing in Python accounts for go to what was accused already, or to the datasets.  What
 the C heap gains beyond all that is native memory: of living objects, of lost tables, or without a
-name.  The resident set accuses only when nothing else does, and only the allocator.  Bytes are per call.
+name.  The resident set accuses only when nothing else does, and only the allocator.  Bytes are
+per call.
 """
 
 from __future__ import annotations
