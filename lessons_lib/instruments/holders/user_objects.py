@@ -14,6 +14,7 @@ import weakref
 from collections import deque
 from typing import Any, Final
 
+from lessons_lib.common.results import Result
 from lessons_lib.common.source import is_user_file
 from lessons_lib.instruments.holders.budget import SearchBudget
 from lessons_lib.instruments.holders.names import (
@@ -32,6 +33,10 @@ _MOST: Final = 400_000  # objects that are looked at: more take seconds
 _LOOK: Final = 2048  # objects between two looks at the clock
 #: What leads out of the program into everything else.
 _DOORS: Final = (types.ModuleType, types.FrameType, types.CodeType, types.BuiltinFunctionType)
+
+#: What holds nothing: very many objects, and none of them leads on.
+_HOLLOW: Final = frozenset({str, bytes, int, float, bool, complex, type(None)})
+_CONTAINERS: Final = frozenset({dict, list, tuple})
 
 
 def named_paths(
@@ -55,8 +60,10 @@ def named_paths(
     wanted = {id(thing) for thing in things}
     above: dict[int, tuple[object, object, str]] = {}  # object, what holds it, its name if a root
     queues: dict[Tier, deque[tuple[object, object, str]]] = {tier: deque() for tier in Tier}
+    tiers: dict[type, Tier] = {}
     passed = {id(container) for container in ignore}
-    passed |= {id(t) for t in (things, ignore, wanted, above, queues, passed, *queues.values())}
+    own = things, ignore, wanted, above, queues, tiers, passed, *queues.values()
+    passed |= {id(container) for container in own}
     for name, value in _names():
         queues[tier_of(kinds.of(value))].append((value, None, f"{name} ({type_name(value)})"))
     seen = 0
@@ -72,9 +79,12 @@ def named_paths(
             if seen % _LOOK == 0 and budget.is_over():
                 return _chains(things, above)
             for label, held in _held(thing):
-                if id(held) not in above and type(held) not in weakref.ProxyTypes:
-                    kind = kinds.of(held)
-                    queues[max(tier, tier_of(kind))].append((held, thing, label))
+                cls = type(held)
+                if cls in _HOLLOW or id(held) in above or cls in weakref.ProxyTypes:
+                    continue
+                if cls not in tiers:
+                    tiers[cls] = tier_of(kinds.of(held))
+                queues[max(tier, tiers[cls])].append((held, thing, label))
     return _chains(things, above)
 
 
@@ -96,6 +106,10 @@ def _names() -> list[tuple[str, Any]]:
 
 def _held(thing: object) -> list[tuple[str, Any]]:
     """List what an object holds, with its name where that is known in full."""
+    if type(thing) in _CONTAINERS:  # most objects
+        return [("", held) for held in contents(thing)]
+    if isinstance(thing, Result):  # numbers and texts, and very many of them
+        return []
     if isinstance(thing, types.FunctionType):
         return named_parts(thing)
     if isinstance(thing, type):
