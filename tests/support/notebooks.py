@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LESSONS = ROOT / "notebooks"
 
 #: Lessons that are not in the short form yet; their length is not judged.
-NOT_REWRITTEN = ("05_growth_in_loops",)
+NOT_REWRITTEN: tuple[str, ...] = ()
 
 MAX_CELL_LINES = 25
 MAX_SECONDS = 15.0  # of a lesson, beyond the import of TensorFlow

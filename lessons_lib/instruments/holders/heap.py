@@ -23,7 +23,7 @@ from lessons_lib.common.gc_control import program_has_frozen
 from lessons_lib.common.internals import EagerTensor, addresses
 from lessons_lib.common.source import is_user_file
 from lessons_lib.instruments.holders.budget import SearchBudget
-from lessons_lib.instruments.holders.names import contents, locals_of, running_frames
+from lessons_lib.instruments.holders.names import contents, instance_dict, locals_of, running_frames
 from lessons_lib.instruments.holders.object_types import is_native
 
 _BLOCK: Final = 64  # objects: looked at one by one where an address is found
@@ -87,13 +87,9 @@ class Heap:
                 for held in contents(holder):
                     if id(held) in wanted:
                         yield holder, held
-                    elif type(held) is dict and not self._knows(id(held)):
+                    elif type(held) is dict and instance_dict(holder) is held:
                         # Attributes were read since, which made them a dictionary of their own.
-                        yield from ((holder, v) for v in held.values() if id(v) in wanted)
-
-    def _knows(self, address: int) -> bool:
-        place = np.searchsorted(self._addresses, address)
-        return bool(place < len(self._addresses) and self._addresses[place] == address)
+                        yield from ((holder, v) for v in list(held.values()) if id(v) in wanted)
 
     def close(self) -> None:
         """Let go of all objects."""
