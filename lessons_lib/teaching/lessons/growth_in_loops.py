@@ -55,7 +55,7 @@ def _(found, chain):
     "false",
     measured=lambda kept, logged, held: (
         f"a loss {kept['loss'].peaks[20].kept_bytes // 20} B of tensors, "
-        f"≈ {logged.causes[0].paid / 50:.0f} B of the process; "
+        f"≈ {logged.causes[0].paid / 20:.0f} B of the process; "
         f"a gradient {kept['gradient'].peaks[20].kept_bytes // 20 // MIB} MiB"
     ),
     advice="Keep float(loss), or a small summary of a large tensor; drop a callback when it ran.",
@@ -69,8 +69,8 @@ def _(kept, logged, held):
         and kept["float(loss)"].peaks[20].kept_bytes == 0
         and kept["gradient"].law == "n"
         and small.cause == held.cause == "retained tensors"
-        and small.bytes_per_call == 50 * 4
-        and small.paid > 50 * 100  # a Python object and its handle are some hundred bytes
+        and small.bytes_per_call == 20 * 4
+        and small.paid > 20 * 100  # a Python object and its handle are some hundred bytes
         and held.causes[0].bytes_per_call == 2 * MIB
         and any(holder.startswith("history") for holder in holders)
         and any(holder.startswith("jobs") and "function" in holder for holder in holders)

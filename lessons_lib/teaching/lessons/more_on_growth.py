@@ -73,7 +73,7 @@ def _(operations, size, running, closing, found, alive, fixed):
     "false",
     measured=lambda left, cause: (
         "MiB kept of two models of 1 MiB: "
-        + ", ".join(f"{name} ≈ {size:g}" for name, size in left.items())
+        + ", ".join(f"{name} ≈ {size / MIB:.1f}" for name, size in left.items())
     ),
     advice="Reuse one model (set_weights), or run each round in a process of its own.",
     was=("05.13",),
@@ -81,10 +81,10 @@ def _(operations, size, running, closing, found, alive, fixed):
 def _(left, cause):
     training = ("train_on_batch", "the same, clear_session", "fit")
     return (
-        all(left[name] >= 1.7 for name in training)
-        and all(abs(left[name]) < 0.5 for name in set(left) - set(training))
-        and cause["all_reduce"][4] - cause["all_reduce"][2] > 1.7
-        and abs(cause["without"][4]) < 0.5
+        all(left[name] >= 1.7 * MIB for name in training)
+        and all(abs(left[name]) < MIB / 2 for name in set(left) - set(training))
+        and cause["all_reduce"][3] - cause["all_reduce"][1] > 1.7
+        and abs(cause["without"][3]) < 0.5
     )
 
 
@@ -92,13 +92,13 @@ def _(left, cause):
     5,
     "A dataset streams, so it only ever holds one element.",
     "false",
-    measured=lambda in_use, cached, found, closed: "; ".join(
+    measured=lambda in_use, cached, found, dropped: "; ".join(
         f"{name} ≈ {size:.2f} MiB" for name, size in {**in_use, **cached}.items()
     ),
     advice="Shuffle and cache small records, decode after; let iterators go.",
     was=("05.14",),
 )
-def _(in_use, cached, found, closed):
+def _(in_use, cached, found, dropped):
     return (
         in_use["map, shuffle"] > 3
         and in_use["shuffle, map"] < 2
@@ -106,7 +106,7 @@ def _(in_use, cached, found, closed):
         and cached["cache, map"] < 0.5
         and found.cause == "dataset buffers"
         and found.bytes_per_call > 3 * MIB
-        and closed.cause not in ("dataset buffers", "retained tensors")
+        and dropped < MIB
     )
 
 
