@@ -114,7 +114,7 @@ def _(in_use, cached, found, dropped):
     6,
     "Custom C++ operations prevent leaks.",
     "not measured",
-    measured="nothing: it needs a compiler",
+    measured=lambda: "nothing: it needs a compiler",
     advice="Find the holder first; see the guide www.tensorflow.org/guide/create_op.",
     was=("05.17",),
 )
@@ -126,7 +126,7 @@ def _():
     7,
     "Quantization and pruning prevent leaks.",
     "not measured",
-    measured="nothing: it needs other packages",
+    measured=lambda: "nothing: it needs other packages",
     advice="They are about the size of a model, www.tensorflow.org/model_optimization.",
     was=("05.18",),
 )
