@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 import weakref
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,11 @@ from lessons_lib.common import runtime
 from lessons_lib.common.results import alt_text
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.growth import Cause, growth
+from lessons_lib.instruments.growth.case import CacheTest
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.notes import LOSES_REFERENCES
+from lessons_lib.instruments.growth.observation import Observation
+from lessons_lib.instruments.growth.rules import judge
 from lessons_lib.instruments.growth.run import takes_number
 from lessons_lib.instruments.growth.trend import fit
 from tests.support import growing_steps as steps
@@ -151,6 +154,17 @@ def test_growth_does_not_grow_itself() -> None:
 
     result = growth(inner, iterations=6, warmup=2)
     assert result.cause == Cause.NONE, list(result.evidence)
+
+
+def test_cache_takes_no_more_than_the_heap_gained() -> None:
+    flat = fit("C heap", "bytes", np.ones(8), np.ones(3))
+    rising = fit("C heap", "bytes", 10_000 * np.arange(8.0), np.ones(3))
+    evidence = replace(Evidence(*[flat] * len(fields(Evidence))), c_heap=rising)
+    # An emptied cache fills faster than a full one where calls make ever more numbers.
+    for given_back, nbytes in ((24_000.0, 10_000), (8_000.0, 8_000)):
+        cache = CacheTest("scalar", 1.0, given_back)
+        (finding,) = judge(evidence, Observation(), cache)
+        assert (finding.cause, finding.bytes_per_call) == (Cause.RUNTIME_CACHE, nbytes)
 
 
 def test_fork_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
