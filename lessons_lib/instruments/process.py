@@ -13,6 +13,7 @@ import gc
 import re
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -28,6 +29,7 @@ from lessons_lib.recording.recording import Recording
 
 _STATUS: Final = "/proc/self/status"
 _LONGEST: Final = 3600  # seconds between samples
+_WORTH_A_NOTE: Final = 8 * MIB  # of tracemalloc's own memory: the resident set is as noisy
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,8 @@ class _Sampler:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lessons_lib-sampler", daemon=True)
         self._rows: list[tuple[float, int, int]] = []
+        self._own_before = tracemalloc.get_tracemalloc_memory()
+        self.own_bytes = 0  # what tracemalloc's notes took, at most: the call would not need it
 
     def __enter__(self) -> Self:
         self.look()
@@ -168,6 +172,8 @@ class _Sampler:
 
     def look(self) -> None:
         resident, moment = _sample()
+        own = tracemalloc.get_tracemalloc_memory() - self._own_before
+        self.own_bytes = max(self.own_bytes, own)
         self._rows.append((moment, resident, self._heap.look()))
 
     def samples(self, start: float) -> tuple[Sample, ...]:
@@ -200,8 +206,9 @@ def process_memory(fn: Callable[[], Any], interval: float = 0.005) -> ProcessMem
     Notes
     -----
     Python's heap is counted by tracemalloc, which slows Python down; NumPy reports its arrays to
-    it.  The program may use tracemalloc and the kernel's peak itself: neither is reset.  A sample
-    can only be taken when no thread holds Python's lock for long.
+    it.  What it notes of each object is a part of the resident set; `notes` says how much where
+    there are very many objects.  The program may use tracemalloc and the kernel's peak itself:
+    neither is reset.  A sample can only be taken when no thread holds Python's lock for long.
     """
     check_function(fn, "process_memory")
     _check_interval(interval)
@@ -232,7 +239,7 @@ def process_memory(fn: Callable[[], Any], interval: float = 0.005) -> ProcessMem
         heap_kept_bytes=heap_kept,
         samples=samples,
         recording=recording,
-        notes=tuple(_notes(heap)),
+        notes=tuple(_notes(heap, sampler.own_bytes)),
     )
 
 
@@ -253,7 +260,13 @@ def _raised(before: int | None, after: int | None) -> int:
     return after if before is not None and after is not None and after > before else 0
 
 
-def _notes(heap: PythonHeap) -> Iterator[str]:
+def _notes(heap: PythonHeap, own_bytes: int) -> Iterator[str]:
+    if own_bytes > _WORTH_A_NOTE:
+        yield (
+            "The resident set holds what tracemalloc notes of each object, "
+            f"≈ {own_bytes / MIB:.0f} MiB or more, which the call alone does not need: to see what "
+            "it leaves, call it between two ll.resident_bytes()."
+        )
     if heap.blind:
         yield "The function ended tracemalloc, so Python's heap was not seen from there on."
     if heap.sampled:

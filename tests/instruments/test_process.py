@@ -57,6 +57,17 @@ def _threads() -> list[str]:
     return [t.name for t in threading.enumerate() if t.name.startswith("lessons_lib")]
 
 
+@pytest.mark.parametrize(
+    ("program", "said"),
+    # tracemalloc notes at least a pointer, a size and a traceback's pointer for each object.
+    [(lambda: list(range(2**20)), True), (lambda: np.ones(2**22), False)],
+    ids=["a million objects", "one array"],
+)
+def test_memory_of_the_meter_itself_is_said(program: Any, said: bool) -> None:
+    notes = process_memory(program).notes
+    assert any("what tracemalloc notes" in note for note in notes) == said
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 def test_an_error_of_the_function_ends_everything(error: type[BaseException]) -> None:
     def program() -> None:
