@@ -78,7 +78,7 @@ PLANS = (
         90,
         _steps(
             "00.1 5, 01.1 7, 02.2 8, eager_and_graph.q5 6, 03.1 6, 03.12 8, loops.q6 6, 04.4 7, "
-            "tracing.q5 6, 06.1 8"
+            "tracing.q5 6, 05.3 6, 06.1 8"
         ),
         8,
         _OPENINGS,
@@ -88,8 +88,8 @@ PLANS = (
         210,
         _steps(
             "00.1 5, 01.1 7, 01.6 8, measure_memory.q5 7, 02.1 7, 02.2 9, eager_and_graph.q5 8, "
-            "02.11 8, 03.1 6, 03.12 9, loops.q6 7, 04.4 7, tracing.q5 7, 06.1 9, 06.2 7, "
-            "state.q5 7, 07.1 6, capstone.q3 15"
+            "02.11 8, 03.1 6, 03.12 9, loops.q6 7, 04.4 7, tracing.q5 7, 05.3 8, "
+            "growth.q5 8, 06.1 9, 06.2 7, state.q5 7, 07.1 6, capstone.q3 15"
         ),
         32,
         f"{_OPENINGS}, two breaks",
@@ -143,6 +143,10 @@ GUESSES = {
         "1 trace: a number is a number",
         "The value is in the key, because Python code can do anything with it. And a tensor's?",
     ),
+    "05.3": (
+        "ten whole computations, or ten batches",
+        "What does an entry of the list refer to? Then ask about a list of gradients.",
+    ),
     "06.1": (
         "4 S: weights, gradients, two states of Adam",
         "What does the backward pass need of each layer? Point at the activations.",
@@ -163,6 +167,10 @@ GUESSES = {
     "eager_and_graph.q5": (
         "line 3, because it makes a tensor of x's size",
         "Is it read again? Which name outlives its last use? What does one row keep?",
+    ),
+    "growth.q5": (
+        "line 12, the list of losses",
+        "How large is a loss, and how large a batch? Who holds a batch?",
     ),
     "loops.q1": (
         "a list of states, of which the last is returned",
