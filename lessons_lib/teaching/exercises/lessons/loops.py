@@ -48,7 +48,7 @@ _q1 = Exercise(
     title="Keep only the last state",
     prompt="""
     Write `last_state(x, w, n)`: apply the step `x → tanh(x @ w)` n times and return the last
-    state. Only the present state, the product and its tanh need to be alive at any moment.
+    state. Nothing older than the present state needs to be alive at any moment.
     """,
     starter=last_state_starter,
     solution_code=last_state_solution,
