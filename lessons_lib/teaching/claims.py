@@ -16,7 +16,7 @@ from lessons_lib.common.runtime import held_back_stderr
 from lessons_lib.common.units import Unit, format_bytes, plain_units, use_unit
 from lessons_lib.instruments.preflight import preflight
 from lessons_lib.teaching.lessons import claims_of
-from lessons_lib.teaching.lessons.claim import VERDICTS, Claim
+from lessons_lib.teaching.lessons.claim import Claim
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Lesson:
             )
         return self._known[number]
 
-    def verdict(self, number: int, *old: str, **measured: Any) -> TriedClaim:
+    def verdict(self, number: int, **measured: Any) -> TriedClaim:
         """Give the verdict on a claim, which must follow from what was measured.
 
         Parameters
@@ -161,8 +161,6 @@ class Lesson:
         KeyError, ValueError
             As for `claim`.
         """
-        if old:
-            return self._old_verdict(number, *old, **measured)
         claim = self._claim(number)
         if set(measured) != set(claim.takes):
             raise TypeError(
@@ -174,18 +172,6 @@ class Lesson:
         if not claim.condition(**measured):
             raise AssertionError(_failed(claim, said))
         return self._note(TriedClaim(number, claim.text, claim.verdict, said, claim.advice))
-
-    def _old_verdict(self, number: int, *old: str, **rest: Any) -> TriedClaim:
-        """Give a verdict whose text and condition stand in the notebook (lessons to be redone)."""
-        text, verdict = old
-        if verdict not in VERDICTS:
-            raise ValueError(f"{verdict!r} is not a verdict: use one of {', '.join(VERDICTS)}")
-        if not rest["holds"]:
-            raise AssertionError(
-                f"claim {number} of {self.name}: the measurements do not say {verdict!r} here "
-                f"({rest['measured']})"
-            )
-        return self._note(TriedClaim(number, text, verdict, rest["measured"], rest["advice"]))
 
     def _note(self, tried: TriedClaim) -> TriedClaim:
         self._tried[tried.number] = tried

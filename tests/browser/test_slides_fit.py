@@ -23,7 +23,7 @@ from nbconvert.filters.markdown_mistune import markdown2html_mistune
 from playwright.sync_api import Browser, Page, PdfMargins, sync_playwright
 
 from tests.browser.test_in_browser import FLAGS, NAMES
-from tests.support.notebooks import LESSONS, NOT_REWRITTEN, ROOT, lesson_paths
+from tests.support.notebooks import LESSONS, ROOT, lesson_paths
 from tests.tools.slides import bring_reveal, export
 
 REVEAL = Path(os.environ.get("LESSONS_REVEAL", ROOT / "slides-tools/node_modules/reveal.js"))
@@ -62,11 +62,7 @@ def opened(browser: Browser, lesson: Path, folder: Path) -> Page:
     return page
 
 
-@pytest.mark.parametrize(
-    "lesson",
-    [path for path in lesson_paths() if path.stem not in NOT_REWRITTEN],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.parametrize("lesson", lesson_paths(), ids=lambda path: path.stem)
 def test_every_slide_is_in_view(lesson: Path, browser: Browser, tmp_path: Path) -> None:
     page = opened(browser, lesson, tmp_path)
     slides = page.evaluate(_LEAVES)

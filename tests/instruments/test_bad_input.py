@@ -100,8 +100,8 @@ CALLS: dict[str, list[Any]] = {
     + [lambda s=s: ll.process_memory(nothing, s) for s in (None, "1", 0, -1, float("nan"), 1e9)],
     "Lesson": [lambda n=n: ll.Lesson(n) for n in (None, 3, "")]
     + [
-        lambda: ll.Lesson("x").verdict(1, "c", "perhaps", holds=True, measured="1", advice="a"),
-        lambda: ll.Lesson("x").verdict(1, "c", "true", holds=False, measured="1", advice="a"),
+        lambda: ll.Lesson("x").verdict(1, peaks=1),
+        lambda: ll.Lesson("03_loops").verdict(1),
     ],
     "MemoryCallback": [],  # takes no argument; misuse in fit: test_keras_callback.py
     "Recording": [lambda p=p: ll.Recording.load(p) for p in ("no such file", ".", 3, None)],

@@ -9,20 +9,14 @@ import nbformat
 import pytest
 from nbformat import v4
 
-from tests.support.notebooks import NOT_REWRITTEN, lesson_paths
+from tests.support.notebooks import lesson_paths
 from tests.support.sections import NameBook, sections
 from tests.tools.form import code_lines, count_words, form_faults, form_of, helpers, studied_lines
 
-REWRITTEN = [path for path in lesson_paths() if path.stem not in NOT_REWRITTEN]
 
-
-@pytest.mark.parametrize("path", REWRITTEN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", lesson_paths(), ids=lambda path: path.stem)
 def test_lesson_keeps_to_its_form(path: Path) -> None:
     assert form_faults(path) == [], str(form_of(path))
-
-
-def test_lessons_still_to_be_rewritten_exist() -> None:
-    assert set(NOT_REWRITTEN) <= {path.stem for path in lesson_paths()}
 
 
 def short_lesson() -> nbformat.NotebookNode:

@@ -10,7 +10,7 @@ import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import v4
 
-from tests.support.notebooks import NOT_REWRITTEN, lesson_paths
+from tests.support.notebooks import lesson_paths
 
 PUBLIC = {"lessons_lib", "lessons_lib.teaching"}
 
@@ -40,8 +40,6 @@ def deep_imports(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", lesson_paths(), ids=lambda path: path.stem)
 def test_lesson_imports_what_is_public(path: Path) -> None:
-    if path.stem in NOT_REWRITTEN:
-        pytest.skip("not yet in the short form")
     assert deep_imports(path) == []
 
 

@@ -4,7 +4,7 @@
 
 - Cells run with history, as in JupyterLab.  nbval switches it off; every cell would then be
   ``In [1]``, and a result shown by one cell would be let go by the next.
-- A lesson in the short form then runs again in the same kernel, section by section, each without
+- A lesson then runs again in the same kernel, section by section, each without
   the names that others made; where that fails, the lesson's last cell fails.
 - After each cell the kernel's highest resident memory is read from the operating system (Linux
   only); over the limit the cell fails.  Run time is printed and never judged here, because two
@@ -26,7 +26,6 @@ import pytest
 
 from tests.support.notebooks import (
     MAX_RESIDENT_BYTES,
-    NOT_REWRITTEN,
     imports_tensorflow,
     peak_resident_bytes,
 )
@@ -126,13 +125,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
                 f"the lesson took {peak / 2**20:.0f} MiB of resident memory by the end of this "
                 f"cell; at most {limit_bytes() / 2**20:.0f} MiB"
             )
-    if item.parent.path.stem not in NOT_REWRITTEN:  # type: ignore[union-attr]
-        note_names(item)
-        code = [cell for cell in item.parent.nb.cells if cell.cell_type == "code"]  # type: ignore[union-attr]
-        if item.cell is code[-1]:  # type: ignore[attr-defined]
-            begun = time.perf_counter()
-            run_again(item)
-            item.user_properties.append((SECOND, time.perf_counter() - begun))
+    note_names(item)
+    code = [cell for cell in item.parent.nb.cells if cell.cell_type == "code"]  # type: ignore[union-attr]
+    if item.cell is code[-1]:  # type: ignore[attr-defined]
+        begun = time.perf_counter()
+        run_again(item)
+        item.user_properties.append((SECOND, time.perf_counter() - begun))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -24,9 +24,6 @@ os.environ["TQDM_DISABLE"] = "1"
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = ROOT / "notebooks"
 
-#: Lessons that are not in the short form yet; their length is not judged.
-NOT_REWRITTEN: tuple[str, ...] = ()
-
 MAX_CELL_LINES = 25
 MAX_SECONDS = 15.0  # of a lesson, beyond the import of TensorFlow
 MAX_RESIDENT_BYTES = int(1.2 * 1024**3)  # of a lesson's kernel, at its highest

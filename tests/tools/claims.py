@@ -61,14 +61,9 @@ def in_code(notebook: Any, lesson: str) -> Iterator[Verdict]:
     """Give the verdicts that a lesson's code gives."""
     known = claims_of(lesson)
     for call in verdict_calls(notebook):
-        given = [ast.literal_eval(node) for node in call.args]
-        if len(given) == 3:  # a lesson whose claims still stand in the notebook
-            number, text, verdict = given
-            yield Verdict(lesson, number, text, verdict, (f"{lesson[:2]}.{number}",))
-        else:
-            assert known is not None, f"{lesson} has no claims in lessons_lib.teaching.lessons"
-            claim = known[given[0]]
-            yield Verdict(lesson, claim.number, claim.text, claim.verdict, claim.was)
+        assert known is not None, f"{lesson} has no claims in lessons_lib.teaching.lessons"
+        claim = known[ast.literal_eval(call.args[0])]
+        yield Verdict(lesson, claim.number, claim.text, claim.verdict, claim.was)
 
 
 def in_wrap_up(notebook: Any, lesson: str) -> Iterator[Verdict]:

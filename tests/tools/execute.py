@@ -34,7 +34,6 @@ from tests.support.notebooks import (
     MAX_RESIDENT_BYTES,
     MAX_SECONDS,
     METADATA,
-    NOT_REWRITTEN,
     faults,
     imports_tensorflow,
     peak_resident_bytes,
@@ -239,7 +238,7 @@ def main(arguments: list[str] | None = None) -> int:
     complaints: list[str] = []
     for path in options.notebooks:
         try:
-            result = run(path, twice=path.stem not in NOT_REWRITTEN)
+            result = run(path, twice=True)
         except (CellExecutionError, DeadKernelError, TimeoutError) as error:
             complaints.append(f"{path}: not written: {str(error).strip()}")
             continue

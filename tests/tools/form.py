@@ -18,7 +18,7 @@ from typing import Any
 
 import nbformat
 
-from tests.support.notebooks import NOT_REWRITTEN, lesson_paths
+from tests.support.notebooks import lesson_paths
 
 MAX_WORDS = 2000
 MAX_LINKED = 1 / 6  # of the words, in links' texts and tables
@@ -296,13 +296,12 @@ def _time_faults(form: Form) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Count the lessons that are named, or all that have been rewritten."""
+    """Count the lessons that are named, or all of them."""
     parser = argparse.ArgumentParser(prog="python -m tests.tools.form", description=__doc__)
     parser.add_argument("notebooks", nargs="*", type=Path)
     options = parser.parse_args(arguments)
-    known = [path for path in lesson_paths() if path.stem not in NOT_REWRITTEN]
     code = 0
-    for path in options.notebooks or known:
+    for path in options.notebooks or lesson_paths():
         print(form_of(path))
         for fault in form_faults(path):
             code = 1
