@@ -231,9 +231,7 @@ def process_memory(fn: Callable[[], Any], interval: float = 0.005) -> ProcessMem
         label=name_of(fn),
         seconds=recording.seconds,
         resident_before_bytes=before,
-        resident_peak_bytes=max(
-            _raised(highest_before, highest), *(sample.resident_bytes for sample in samples)
-        ),
+        resident_peak_bytes=_resident_peak(highest_before, highest, samples),
         resident_after_bytes=samples[-1].resident_bytes,
         heap_peak_bytes=heap_peak,
         heap_kept_bytes=heap_kept,
@@ -252,12 +250,15 @@ def _check_interval(interval: object) -> None:
         )
 
 
-def _raised(before: int | None, after: int | None) -> int:
-    """Give the kernel's record of the resident set where the call has raised it, else 0.
+def _resident_peak(before: int | None, after: int | None, samples: tuple[Sample, ...]) -> int:
+    """Give the highest sample, or the kernel's record where that is higher and the call's own.
 
-    It is never reset, because the program may read it, too.
+    It is the call's where the call has raised it.  It is never reset: the program may read it, too.
     """
-    return after if before is not None and after is not None and after > before else 0
+    highest = max(sample.resident_bytes for sample in samples)
+    if before is None or after is None or after <= before:
+        return highest
+    return max(highest, after)
 
 
 def _notes(heap: PythonHeap, own_bytes: int) -> Iterator[str]:
