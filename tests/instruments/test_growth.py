@@ -269,7 +269,9 @@ def test_evidence_counts_what_the_step_makes() -> None:
     assert evidence.variable_bytes.slope == steps.UNIT
     assert evidence.variable_bytes.noise == 0
     assert {series.name for series in evidence.growing()} >= {"variables", "variables' bytes"}
-    traces = look(steps.python_number_in_the_key(int)).evidence
+    retraced = look(steps.python_number_in_the_key(int))
+    assert retraced.holder.startswith("update (tf.function) → "), explain(retraced)
+    traces = retraced.evidence
     assert traces.concrete_functions.slope == 1
     assert traces.functions.slope == 0
     assert traces.graph_ops.grows

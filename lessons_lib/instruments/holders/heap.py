@@ -23,7 +23,7 @@ from lessons_lib.common.gc_control import program_has_frozen
 from lessons_lib.common.internals import EagerTensor, addresses
 from lessons_lib.common.source import is_user_file
 from lessons_lib.instruments.holders.budget import SearchBudget
-from lessons_lib.instruments.holders.names import contents, instance_dict, locals_of, running_frames
+from lessons_lib.instruments.holders.names import contents, locals_of, running_frames
 from lessons_lib.instruments.holders.object_types import is_native
 
 _BLOCK: Final = 64  # objects: looked at one by one where an address is found
@@ -54,17 +54,20 @@ class Heap:
         self._blocks: list[list[Any]] = []
         sizes: list[int] = []
         parts: list[np.ndarray[Any, np.dtype[np.int64]]] = []
+        objects: list[np.ndarray[Any, np.dtype[np.int64]]] = []
         walk = _Walk(gc.get_objects())
         for block, held in walk.blocks(_BLOCK):
             self._blocks.append(block)
             sizes.append(len(held))
             parts.append(addresses(held))
+            objects.append(addresses(block))
             if len(sizes) % _BLOCK == 0 and budget.is_over():
                 self.complete = False
                 break
         held_at = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         order = np.argsort(held_at, kind="stable")
         self._addresses = held_at[order]
+        self._objects = np.sort(np.concatenate(objects)) if objects else held_at
         self._block_of = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)[order]
 
     def holders(self, wanted: Iterable[int]) -> Iterator[tuple[Any, Any]]:
@@ -87,14 +90,20 @@ class Heap:
                 for held in contents(holder):
                     if id(held) in wanted:
                         yield holder, held
-                    elif type(held) is dict and instance_dict(holder) is held:
+                    elif type(held) is dict and not self._has(held):
                         # Attributes were read since, which made them a dictionary of their own.
+                        # To ask whose it is would do the same to attributes that are none yet.
                         yield from ((holder, v) for v in list(held.values()) if id(v) in wanted)
+
+    def _has(self, thing: object) -> bool:
+        """Tell whether an object is one of those that were indexed."""
+        place = np.searchsorted(self._objects, id(thing))
+        return bool(place < len(self._objects) and self._objects[place] == id(thing))
 
     def close(self) -> None:
         """Let go of all objects."""
         self._blocks.clear()
-        self._addresses = np.zeros(0, np.int64)
+        self._addresses = self._objects = np.zeros(0, np.int64)
         self._block_of = np.zeros(0, np.int32)
 
 
