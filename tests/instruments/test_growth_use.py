@@ -24,7 +24,8 @@ from lessons_lib.instruments.growth.notes import LOSES_REFERENCES
 from lessons_lib.instruments.growth.observation import Observation
 from lessons_lib.instruments.growth.rules import judge
 from lessons_lib.instruments.growth.run import takes_number
-from lessons_lib.instruments.growth.trend import fit
+from lessons_lib.instruments.growth.thresholds import SMALL_POOL
+from lessons_lib.instruments.growth.trend import Series, fit
 from tests.support import growing_steps as steps
 
 
@@ -165,6 +166,28 @@ def test_cache_takes_no_more_than_the_heap_gained() -> None:
         cache = CacheTest("scalar", 1.0, given_back)
         (finding,) = judge(evidence, Observation(), cache)
         assert (finding.cause, finding.bytes_per_call) == (Cause.RUNTIME_CACHE, nbytes)
+
+
+@pytest.mark.parametrize("pool", [200_000, 4_000_000])
+def test_graphs_cost_their_constants_and_what_the_heap_gained(pool: int) -> None:
+    calls = np.arange(8.0)
+
+    def series(each: float) -> Series:
+        return fit("series", "bytes", each * calls, np.zeros(3))
+
+    # The allocator's regions are jumps, which the heap's series leaves out; large ones come with
+    # each call and are in it.
+    heap = 70_000 + (pool if pool > SMALL_POOL else 0)
+    growing = {
+        name: series(each)
+        for name, each in (
+            *(("graphs", 1), ("orphan_graphs", 1), ("graph_ops", 9), ("c_heap", heap)),
+            *(("tensor_bytes", pool), ("hidden_bytes", pool)),
+        )
+    }
+    evidence = replace(Evidence(*[series(0)] * len(fields(Evidence))), **growing)
+    (finding,) = judge(evidence, Observation(), CacheTest())
+    assert (finding.cause, finding.bytes_per_call) == (Cause.GRAPH_GROWTH, pool + 70_000)
 
 
 def test_fork_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

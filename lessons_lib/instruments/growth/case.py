@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from lessons_lib.instruments.growth.causes import Cause, Finding, Retained
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.observation import Observation
+from lessons_lib.instruments.growth.thresholds import SMALL_POOL
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,14 @@ class GrowthCase:
         for name in names:
             setattr(self, name, 0.0)
         return taken
+
+    def take_built(self) -> float:
+        """Take what traced functions and graphs cost beside tensors; nobody else gets it."""
+        native = self.native
+        if self.pool < SMALL_POOL and self.evidence.c_heap.known:
+            native = max(0.0, self.evidence.c_heap.slope - self.large - self.arrays)
+        self.native = 0.0
+        return native + self.take("small", "large")
 
     def accused(self, *causes: Cause) -> bool:
         """Tell whether something was found that has one of these causes."""

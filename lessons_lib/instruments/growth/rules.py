@@ -79,7 +79,7 @@ def _functions(case: GrowthCase, _: CacheTest) -> None:
     constants = case.take("hidden")
     if constants >= CONSTANTS_FLOOR:
         text += f"; tensors baked into them weigh {about(constants)} a call"
-    nbytes = constants + _through_graph(case) + case.take("small", "large", "native")
+    nbytes = constants + _through_graph(case) + case.take_built()
     case.add(Cause.RETRACING, nbytes + _unheld_arrays(case), text, held)
 
 
@@ -109,7 +109,7 @@ def _graphs(case: GrowthCase, _: CacheTest) -> None:
     # Datasets that multiply as well explain hidden bytes better than constants do.
     nbytes = 0.0 if evidence.datasets.grows else case.take("hidden")
     if not traced:
-        nbytes += _through_graph(case) + case.take("small", "large", "native")
+        nbytes += _through_graph(case) + case.take_built()
         nbytes += _unheld_arrays(case)
     case.add(Cause.GRAPH_GROWTH, nbytes, text, held)
 

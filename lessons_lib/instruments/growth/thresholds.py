@@ -28,6 +28,9 @@ NATIVE_SHARE: Final = 0.5
 OWNERS_SHARE: Final = 0.25
 #: TensorFlow's allocator hands out no less than this for a tensor, however small.
 LEAST_CHUNK: Final = 256
+#: The allocator takes its memory by the MiB.  Where tensors gain less than this a call, that is a
+#: rare jump, which the C heap's series leaves out: then their bytes are none of its slope.
+SMALL_POOL: Final = MIB // 2
 #: What an eager tensor costs beside its elements: Python's object, TensorFlow's handle and buffer.
 TENSOR_COST: Final = 2 * KIB
 #: The same of a variable, with its resource, its handle and its names.
