@@ -20,7 +20,7 @@ QUESTIONS = (
             ),
             wrong(
                 "Resident set size counts only memory that was never freed.",
-                "It counts the pages that the process holds in memory now, whatever they are for.",
+                "It counts the memory that the process holds now, whatever it is for.",
             ),
         ),
     ),
@@ -33,12 +33,12 @@ QUESTIONS = (
                 "Eager operations are computed each time; nothing is remembered.",
             ),
             right(
-                "The second run used the pages that the allocator had kept from the first one.",
-                "No new pages were needed, so the process did not grow, though 100 MiB of tensors "
+                "The second run used the memory that the allocator had kept from the first one.",
+                "No new memory was needed, so the process did not grow, though 100 MiB of tensors "
                 "were alive.",
             ),
             wrong(
-                "The second run needs less memory, because the kernel is warm.",
+                "The second run needs less memory, because the second call is faster.",
                 "Eager tensor bytes repeat exactly from run to run.",
             ),
         ),
