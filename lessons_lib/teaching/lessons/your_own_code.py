@@ -114,7 +114,7 @@ def _(peaks, grown, kept):
 
 @CLAIMS.add(
     6,
-    "A GPU that is full is used.",
+    "When `nvidia-smi` shows a full GPU, tensors fill it.",
     "not measured",
     measured=lambda: "nothing: this lesson runs on the CPU",
     advice="Set memory growth first of all, then read get_memory_info.",

@@ -155,7 +155,7 @@ _q1 = Exercise(
             Quantity.PEAK,
             _budget,
             floor=lambda size: size["steps"] * floats(size["hidden"]),
-            why="four hidden layers, outputs and sets of weights, and what is returned, twice",
+            why="4 · (hidden layer + outputs + weights), and twice what is returned",
         ),
         Limit(Quantity.TRACES, lambda size: 1, why="one for all steps"),
     ),
