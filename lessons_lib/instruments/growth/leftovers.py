@@ -44,6 +44,7 @@ FEW_FRAMES: Final = 12  # tracing a function makes very many objects; TensorFlow
 #: tracemalloc makes a step that builds a model three times as long, with many frames five times.
 _TRACED_SECONDS: Final = 0.4
 _LINES: Final = 64  # objects of one type whose lines are read: a traceback takes time
+_LEAVES_SHARE: Final = 0.4  # of the time: that of a large heap's untracked objects
 _SMALL: Final = 512  # Python takes larger blocks from the C heap
 
 
@@ -106,7 +107,7 @@ def observe(
     ours: list[object] = [staying, new, seen.marked, seen.first, known]
     with budget:
         gain = _gain(seen.gains)
-        untracked = [t for t in leaves(plan.wanted(gain), budget) if id(t) not in known]
+        untracked = _new_untracked(plan.wanted(gain), known, budget)
         ours.append(untracked)
         lines = _lines(kinds, [staying, untracked, new])
         if plan.may_trace:
@@ -134,16 +135,28 @@ def observe(
 
 def _known_untracked(
     baseline: HeapBaseline, budget: SearchBudget, plan: ObservationPlan
-) -> set[int]:
-    """List the addresses of untracked objects, where tracemalloc will not tell the new ones."""
+) -> set[int] | None:
+    """List the addresses of untracked objects, where tracemalloc will not tell the new ones.
+
+    None where the time did not suffice: then nobody can tell the new ones.
+    """
     wanted = plan.wanted(HeapGain())
     if wanted is Leaves.NONE or plan.may_trace:
         return set()
     baseline.lift()  # the walk does not see what is set aside
-    with budget:
+    with budget, budget.part(_LEAVES_SHARE):
         known = set(map(id, leaves(wanted, budget)))
+        is_whole = not budget.is_over()
     baseline.move()
-    return known
+    return known if is_whole else None
+
+
+def _new_untracked(wanted: Leaves, known: set[int] | None, budget: SearchBudget) -> list[Any]:
+    """List the untracked objects that were not known before."""
+    if known is None:
+        return []
+    with budget.part(_LEAVES_SHARE):
+        return [thing for thing in leaves(wanted, budget) if id(thing) not in known]
 
 
 @dataclass
@@ -252,7 +265,11 @@ def _gain(gains: list[tuple[int, ...] | None]) -> HeapGain:
     known = [gain for gain in gains if gain is not None]
     if not known:
         return HeapGain()
-    small, large, arrays = (sum(part) / len(known) for part in zip(*known, strict=True))
-    # One array that outlives its call by chance is no growth: each call must add to them.
-    steady = min(gain[2] for gain in known) > 0
-    return HeapGain(small, large, arrays if steady else 0.0, known=True)
+    small, large, arrays = map(_steady, zip(*known, strict=True))
+    return HeapGain(small, large, arrays, known=True)
+
+
+def _steady(gains: tuple[int, ...]) -> float:
+    """Give what each call adds; what only one of them made, such as a cache, is no growth."""
+    least, most = min(gains), max(gains)
+    return sum(gains) / len(gains) if least > most / 2 else float(max(least, 0))
