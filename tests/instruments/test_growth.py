@@ -21,6 +21,7 @@ from lessons_lib.instruments.growth import Cause, Growth, growth
 from lessons_lib.instruments.growth.causes import counted
 from lessons_lib.instruments.growth.notes import LOSES_REFERENCES
 from lessons_lib.instruments.growth.thresholds import LEAST_CHUNK
+from lessons_lib.instruments.holders import budget
 from tests.support import growing_steps as steps
 
 CALLS = 10
@@ -32,6 +33,12 @@ def clean(result: Growth) -> bool:
         said = any("itself leaks" in note for note in result.notes)
         return said and all(f.cause == Cause.PYTHON_OBJECTS and not f.held for f in result.causes)
     return result.cause == Cause.NONE
+
+
+@pytest.fixture(autouse=True)
+def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no name depend on the speed of the machine; how the time ends has tests of its own."""
+    monkeypatch.setattr(budget, "SEARCH_SECONDS", 120.0)
 
 
 def look(step: Any, **options: Any) -> Growth:
