@@ -16,7 +16,7 @@ CLAIMS = Claims("02_eager_and_graph_allocation")
     measured=lambda shares, makes: (
         f"{len(shares)} operations took 0 S; {len(makes)} others the size of their result"
     ),
-    advice="Use reshape, expand_dims, squeeze and identity freely; mind transpose and concat.",
+    advice="Use reshape, expand_dims, squeeze and identity freely; transpose and concat copy.",
     was=("02.1",),
 )
 def _(shares, makes):
@@ -103,8 +103,8 @@ def _(tracing, call, description, first, end):
         f"three steps: eager {eager}, graph {graph}; beyond the result: "
         + ", ".join(f"{name}: {size:g} S" for name, size in beyond.items())
     ),
-    advice="A chain of element-wise operations may need less in a tf.function: measure it; count "
-    "on nothing behind transposes, matmuls and casts.",
+    advice="A chain of element-wise operations may need less in a tf.function: measure it; do "
+    "not expect it for transposes, matmuls and casts.",
     was=("02.11", "02.12"),
 )
 def _(eager, graph, beyond):

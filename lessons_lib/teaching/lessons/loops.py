@@ -24,9 +24,10 @@ def _(found):
     "`tf.while_loop` is one compact graph, so it needs less memory than a Python loop.",
     "it depends",
     measured=lambda ways, operations: (
-        f"one graph of {operations['tf.while_loop'][0]} operations at any n, but the peak of the "
-        f"unrolled loop: {ways['tf.while_loop'].law} S; eager in one expression "
-        f"{ways['eager'].law} S, in two lines {ways['eager, two lines'].law} S"
+        f"tf.while_loop: {operations['tf.while_loop'][0]} operations at any n; unrolled: "
+        f"{operations['Python, unrolled'][1]} at n = 100; the peak of both "
+        f"{ways['tf.while_loop'].law} S; eager in one expression {ways['eager'].law} S, in two "
+        f"lines {ways['eager, two lines'].law} S"
     ),
     advice="Choose the loop for the size of its graph; eagerly, rebind the name at each operation.",
     was=("03.2", "03.3", "03.4"),
@@ -48,7 +49,7 @@ def _(ways, operations):
     "TensorFlow records everything for backpropagation, by default.",
     "false",
     measured="{found.laws}; with {large.laws}",
-    advice="Put only that under a tape of which you want the gradient.",
+    advice="Open the tape only around the steps whose gradient you need.",
     was=("03.12",),
 )
 def _(found, large):

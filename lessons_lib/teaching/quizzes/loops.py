@@ -78,20 +78,19 @@ QUESTIONS = (
         ),
     ),
     QuizQuestion(
-        "With recomputation in blocks of k steps out of n, about n/k + k states are alive. Why is "
-        "the whole loop as one block no help?",
+        "20 steps h = h + b under an eager tape that watches the first h. What does the tape keep?",
         (
+            wrong(
+                "Nothing: the gradient of a sum needs no values.",
+                "It needs none, but the entry holds the inputs. tf.nn.bias_add's entry holds none.",
+            ),
             right(
-                "The backward pass computes that block again under a tape and keeps its n states.",
-                "With k = n the sum is 1 + n. It is smallest near k = √n.",
+                "The state of each step.",
+                "The gradient needs only the shapes of the inputs, but the entry holds the inputs.",
             ),
             wrong(
-                "A block that large is not recomputed.",
-                "It is, and then it keeps every state at once.",
-            ),
-            wrong(
-                "Because recomputation needs a graph.",
-                "It works eagerly and in graphs.",
+                "Only the last state: h is one name.",
+                "The name lets the old state go, but the tape's entry still holds it.",
             ),
         ),
     ),
