@@ -49,14 +49,16 @@ def _(traced, run, report):
     3,
     "A number is a number: as an argument, 1 is as good as 2.",
     "false",
-    measured=lambda numbers: (
-        "traces for 50 numbers: " + ", ".join(f"{name} {n}" for name, n in numbers.items())
+    measured=lambda numbers, dtypes: (
+        "traces for 50 numbers: "
+        + ", ".join(f"{name} {n}" for name, n in numbers.items())
+        + f"; 1.0 after 1: {dtypes[1]}"
     ),
     advice="Pass numbers that change as tensors; keep Python numbers for what stays.",
     was=("04.4",),
 )
-def _(numbers):
-    return list(numbers.values()) == [50, 50, 1, 1]
+def _(numbers, dtypes):
+    return list(numbers.values()) == [50, 50, 1, 1] and dtypes == ["int32", "int32"]
 
 
 @CLAIMS.add(

@@ -87,7 +87,7 @@ def _lines_at_peak(rec):
     measured=lambda both: "{} before, {} after, and the same results".format(
         *(f"≈ {m.peak_bytes / MIB:.1f} MiB" for m in both.measurements)
     ),
-    advice="Keep numbers, not tensors; copy the row that you want; let the tape go.",
+    advice="Keep numbers, not tensors; copy the row that you want (tf.gather); let the tape go.",
     was=("07.4",),
 )
 def _(both):
