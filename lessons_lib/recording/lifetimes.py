@@ -213,12 +213,12 @@ class Ledger:
         intact = intact and set(log.threads) <= set(segment.threads.values())
         self._found_late(segment.memory)
         first = self._events
-        moments, deltas = self._match(segment.memory, sites, start)
+        moments, deltas, missed = self._match(segment.memory, sites, start)
         live = self._live + np.cumsum(np.array(deltas, np.int64))
         for window in self.windows:
             self._place(window, segment, np.array(moments), start, first, live)
             window.follow(first, live)
-        self.checks.append(checked(segment, change, intact))
+        self.checks.append(checked(segment, change, intact and not missed))
         if len(live):
             self._draw(first, np.array(moments), live)
             self._live = int(live[-1])
@@ -227,8 +227,11 @@ class Ledger:
 
     def _match(
         self, events: Sequence[MemoryEvent], sites: Sequence[int], start: float
-    ) -> tuple[list[float], list[int]]:
-        """Turn events into rows; give when each was and how it changed the live bytes."""
+    ) -> tuple[list[float], list[int], bool]:
+        """Turn events into rows; give when each was and how it changed the live bytes.
+
+        Last, whether the release of a buffer was missed earlier: it then counts here.
+        """
         alive = self._alive
         known = len(self._rows)
         rows: list[tuple[int, int, int, int, float]] = []
@@ -237,11 +240,13 @@ class Ledger:
         deltas: list[int] = []
         sizes = self._rows.nbytes
         number = self._events
+        missed = False
         for event, site in zip(events, sites, strict=True):
             moment = start + event.time * PICOSECOND
             row = alive.pop(event.address, None)
             if event.allocates:
                 if row is not None:  # its release was not seen: it must have been before
+                    missed = True
                     deaths.append((row, number, moment))
                     moments.append(moment)
                     deltas.append(-(int(sizes[row]) if row < known else rows[row - known][1]))
@@ -263,7 +268,7 @@ class Ledger:
             index, died, at = zip(*deaths, strict=True)
             self._rows.died[list(index)] = died
             self._rows.died_at[list(index)] = at
-        return moments, deltas
+        return moments, deltas, missed
 
     def _place(
         self,

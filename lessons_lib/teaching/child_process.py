@@ -49,7 +49,9 @@ def plain_process(program: str, **variables: str) -> list[float]:
             raise ValueError
         return [float(word) for word in ran.stdout.split()]
     except ValueError:
-        last = (ran.stderr.strip() or ran.stdout.strip()).splitlines()[-1:] or ["nothing"]
+        # TensorFlow writes log lines of its own to stderr: they matter only where it failed.
+        said = (ran.stderr, ran.stdout) if ran.returncode else (ran.stdout, ran.stderr)
+        last = (said[0].strip() or said[1].strip()).splitlines()[-1:] or ["nothing"]
         raise RuntimeError(
             f"the program in a process of its own should print numbers, and said: {last[0]}"
         ) from None

@@ -146,6 +146,8 @@ def _known_untracked(
     baseline.lift()  # the walk does not see what is set aside
     with budget, budget.part(_LEAVES_SHARE):
         known = set(map(id, leaves(wanted, budget)))
+        # The collector stops to track one of these once nothing in it can be part of a cycle.
+        known.update(id(thing) for thing in gc.get_objects() if type(thing) in (dict, tuple))
         is_whole = not budget.is_over()
     baseline.move()
     return known if is_whole else None
