@@ -50,7 +50,8 @@ LAPTOP: ViewportSize = {"width": 1366, "height": 768}
 PROJECTOR: ViewportSize = {"width": 1920, "height": 1080}
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
-LESSONS = [path.stem for path in lesson_paths()]
+#: Where the lessons lie below the notebooks' folder, by name.
+PLACES = {path.stem: path.relative_to(ROOT / "notebooks").as_posix() for path in lesson_paths()}
 #: What a lesson must have for a test to be about it; ``conftest.py`` leaves the others out.
 NEEDS = {
     "test_prediction_is_entered_and_revealed": r"^\w+ = predict\(",
@@ -107,7 +108,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=LESSONS)
+@pytest.fixture(scope="module", params=PLACES)
 def lesson(
     request: pytest.FixtureRequest, server: Server, context: BrowserContext, left: list[str]
 ) -> Iterator[tuple[str, Lab]]:
@@ -116,7 +117,7 @@ def lesson(
 
 
 def _run_lesson(name: str, server: Server, context: BrowserContext) -> Iterator[tuple[str, Lab]]:
-    lab = Lab(context.new_page(), server.page(f"{name}.ipynb"))
+    lab = Lab(context.new_page(), server.page(PLACES[name]))
     lab.page.set_default_timeout(ANSWER_MS)
     lab.run_all()
     yield name, lab
