@@ -53,7 +53,7 @@ def meters_table(readings: dict[str, ProcessMemory]) -> Table:
     ]
     headers = ["program"]
     for meter in ("resident set", "Python's heap", "tensors"):
-        headers += [f"{meter}, MiB at the peak", "at the end"]
+        headers += [f"{meter}, peak in MiB", "end"]
     return Table(tuple(headers), tuple(rows))
 
 
