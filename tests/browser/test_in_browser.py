@@ -52,8 +52,11 @@ THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 #: Where the lessons lie below the notebooks' folder, by name.
 PLACES = {path.stem: path.relative_to(ROOT / "notebooks").as_posix() for path in lesson_paths()}
+_DRAWS = r"\.plot\(|timelines\(|\bbars\("
 #: What a lesson must have for a test to be about it; ``conftest.py`` leaves the others out.
 NEEDS = {
+    "test_every_picture_is_drawn_and_described": _DRAWS,
+    "test_lesson_is_legible_in_both_themes": _DRAWS,
     "test_prediction_is_entered_and_revealed": r"^\w+ = predict\(",
     "test_quiz_tells_right_from_wrong": r"^quiz\(",
     "test_slider_measures_where_it_is_moved": r"\bexplore\(",
