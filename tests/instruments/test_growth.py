@@ -21,7 +21,6 @@ from lessons_lib.instruments.growth import Cause, Growth, growth
 from lessons_lib.instruments.growth.causes import counted
 from lessons_lib.instruments.growth.notes import LOSES_REFERENCES
 from lessons_lib.instruments.growth.thresholds import LEAST_CHUNK
-from lessons_lib.instruments.holders import budget
 from tests.support import growing_steps as steps
 
 CALLS = 10
@@ -35,10 +34,7 @@ def clean(result: Growth) -> bool:
     return result.cause == Cause.NONE
 
 
-@pytest.fixture(autouse=True)
-def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no name depend on the speed of the machine; how the time ends has tests of its own."""
-    monkeypatch.setattr(budget, "SEARCH_SECONDS", 120.0)
+pytestmark = pytest.mark.usefixtures("time_enough")
 
 
 def look(step: Any, **options: Any) -> Growth:

@@ -26,14 +26,9 @@ from lessons_lib.instruments.growth.rules import judge
 from lessons_lib.instruments.growth.run import takes_number
 from lessons_lib.instruments.growth.thresholds import SMALL_POOL
 from lessons_lib.instruments.growth.trend import Series, fit
-from lessons_lib.instruments.holders import budget
 from tests.support import growing_steps as steps
 
-
-@pytest.fixture(autouse=True)
-def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no name depend on the speed of the machine; how the time ends has tests of its own."""
-    monkeypatch.setattr(budget, "SEARCH_SECONDS", 120.0)
+pytestmark = pytest.mark.usefixtures("time_enough")
 
 
 def left_behind() -> tuple[bool, bool, int, list[Any]]:

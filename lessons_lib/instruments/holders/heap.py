@@ -9,9 +9,7 @@ seconds and about 100 MB, for as long as the index lives.
 from __future__ import annotations
 
 import gc
-import sys
 import tracemalloc
-import types
 from collections.abc import Iterable, Iterator
 from enum import Flag, auto
 from itertools import compress, filterfalse
@@ -21,14 +19,13 @@ import numpy as np
 
 from lessons_lib.common.gc_control import program_has_frozen
 from lessons_lib.common.internals import EagerTensor, addresses
-from lessons_lib.common.source import is_user_file
 from lessons_lib.instruments.holders.budget import SearchBudget
-from lessons_lib.instruments.holders.names import contents, locals_of, running_frames
+from lessons_lib.instruments.holders.names import contents, namespaces, user_locals
 from lessons_lib.instruments.holders.object_types import is_native
 
 _BLOCK: Final = 64  # objects: looked at one by one where an address is found
 _CHUNK: Final = 8192
-_LONG_TEXT: Final = 200
+LONG_TEXT: Final = 200  # a shorter one is a note, as in a log
 _TEXTS: Final = frozenset({str, bytes})
 
 
@@ -97,8 +94,7 @@ class Heap:
 
     def _has(self, thing: object) -> bool:
         """Tell whether an object is one of those that were indexed."""
-        place = np.searchsorted(self._objects, id(thing))
-        return bool(place < len(self._objects) and self._objects[place] == id(thing))
+        return bool(_are_among(self._objects, np.int64(id(thing))))
 
     def close(self) -> None:
         """Let go of all objects."""
@@ -144,7 +140,7 @@ def leaves(wanted: Leaves, budget: SearchBudget) -> list[Any]:
         chosen.update(cls for cls in unknown if is_native(cls))
         things = filterfalse(gc.is_tracked, _of_types(held, chosen))
         found += filter(is_new, things) if is_new else things
-        found += [text for text in _of_types(held, texts) if len(text) >= _LONG_TEXT]
+        found += [text for text in _of_types(held, texts) if len(text) >= LONG_TEXT]
         if walk.beyond:
             found += filter(is_new, block) if is_new else block
     return list({id(thing): thing for thing in found if not is_new or is_new(thing)}.values())
@@ -160,10 +156,8 @@ class _Walk:
         self.beyond = False  # whether the collector's list is through
         if self._is_frozen:
             self._known = np.sort(addresses(everything))
-            modules = [m for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)]
-            frames = [f for f in running_frames() if is_user_file(f.f_code.co_filename)]
-            seeds = [*map(vars, modules), *(v for f in frames for _, v in locals_of(f))]
-            everything += self._new(seeds)
+            seeds = [of_module for _, of_module in namespaces()]
+            everything += self._new([*seeds, *(value for *_, value in user_locals())])
 
     def blocks(self, size: int) -> Iterator[tuple[list[Any], list[Any]]]:
         """Give objects, some at a time, with all that they refer to."""
@@ -187,11 +181,7 @@ class _Walk:
             self.beyond = True
 
     def _are_known(self, things: list[Any]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        asked = addresses(things)
-        if not len(self._known):
-            return np.zeros(len(asked), np.bool_)
-        place = np.searchsorted(self._known, asked)
-        return self._known[np.minimum(place, len(self._known) - 1)] == asked
+        return _are_among(self._known, addresses(things))
 
     def _new(self, things: list[Any]) -> list[Any]:
         """Give what is not known yet, each once; it is known then."""
@@ -202,6 +192,14 @@ class _Walk:
         once = np.zeros(len(fresh), np.bool_)
         once[first] = True
         return list(compress(fresh, once))
+
+
+def _are_among(known: np.ndarray[Any, Any], asked: Any) -> Any:
+    """Tell which addresses are among some sorted ones."""
+    if not len(known):
+        return np.zeros(np.shape(asked), np.bool_)
+    place = np.searchsorted(known, asked)
+    return known[np.minimum(place, len(known) - 1)] == asked
 
 
 def _of_types(things: list[Any], chosen: frozenset[type] | set[type]) -> Iterator[Any]:

@@ -13,12 +13,14 @@ import inspect
 import itertools
 import sys
 import types
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from lessons_lib.common.internals import LRU_LINK, pattern_cache_limit, type_cache_limit
+from lessons_lib.common.source import is_user_file
 
 _KEY: Final = 24
 _OWN: Final = "lessons_lib."
@@ -266,6 +268,20 @@ def locals_of(frame: types.FrameType) -> list[tuple[str, Any]]:
         # Up to Python 3.12 this dictionary stays with the frame and would keep its objects alive.
         values.clear()
     return found
+
+
+def user_locals() -> Iterator[tuple[str, str, Any]]:
+    """Give the locals of the program's running functions: the function's name, theirs, values."""
+    for frame in running_frames():
+        if is_user_file(frame.f_code.co_filename):
+            for name, value in locals_of(frame):
+                yield frame.f_code.co_name, name, value
+
+
+def namespaces() -> list[tuple[str, dict[str, Any]]]:
+    """List the loaded modules' names with their globals."""
+    loaded = list(sys.modules.items())
+    return [(name, vars(module)) for name, module in loaded if isinstance(module, types.ModuleType)]
 
 
 def bounded(thing: object) -> str | None:

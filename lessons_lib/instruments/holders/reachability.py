@@ -19,11 +19,10 @@ from typing import Any, Final
 import numpy as np
 
 from lessons_lib.instruments.holders.budget import SearchBudget
-from lessons_lib.instruments.holders.heap import Heap
+from lessons_lib.instruments.holders.heap import LONG_TEXT, Heap
 from lessons_lib.instruments.holders.names import contents, instance_dict, running_frames
 from lessons_lib.instruments.holders.object_types import Kind, Kinds
 
-_LONG_TEXT: Final = 200
 _OWN: Final = "lessons_lib."
 
 
@@ -190,7 +189,7 @@ def is_note(thing: Any, depth: int = 4) -> bool:
         case None | bool() | int() | float() | complex() | np.generic():
             return True
         case str() | bytes():
-            return len(thing) < _LONG_TEXT
+            return len(thing) < LONG_TEXT
         case list() | tuple() | set() | frozenset():
             return bool(depth) and len(thing) <= 64 and all(is_note(t, depth - 1) for t in thing)
         case dict():

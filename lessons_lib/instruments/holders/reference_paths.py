@@ -8,7 +8,6 @@ is bounded in depth and time.  Nothing is kept: results are texts.
 
 from __future__ import annotations
 
-import sys
 import threading
 import types
 from collections.abc import Callable, Iterable
@@ -26,8 +25,10 @@ from lessons_lib.instruments.holders.names import (
     labels,
     locals_of,
     named_parts,
+    namespaces,
     running_frames,
     type_name,
+    user_locals,
 )
 
 _DEPTH: Final = 9  # references from the holder up to a name; a Keras model's layers take seven
@@ -89,11 +90,7 @@ class Namer:
         self._ignored = {id(thing) for thing in ignore}
         self._budget = budget
         self._found: dict[int, tuple[str, list[object]]] = {}
-        self._modules = {
-            id(vars(module)): name
-            for name, module in list(sys.modules.items())
-            if isinstance(module, types.ModuleType)
-        }
+        self._modules = {id(namespace): name for name, namespace in namespaces()}
 
     def chain(self, path: list[object]) -> tuple[str, ...]:
         """Name the path from an old holder down to the thing that it holds.
@@ -252,11 +249,8 @@ def _of_generator(generator: types.GeneratorType[Any, Any, Any], rest: list[obje
 def _local(climbed: dict[int, list[object]]) -> tuple[str, list[object]] | None:
     """Look for what was climbed among the locals of running functions, of all threads."""
     best: tuple[str, list[object]] | None = None
-    for frame in running_frames():
-        if not is_user_file(frame.f_code.co_filename):
-            continue
-        for name, value in locals_of(frame):
-            path = climbed.get(id(value))
-            if path is not None and (best is None or len(path) < len(best[1])):
-                best = (f"{name} in {frame.f_code.co_name}() ({type_name(value)})", path)
+    for function, name, value in user_locals():
+        path = climbed.get(id(value))
+        if path is not None and (best is None or len(path) < len(best[1])):
+            best = (f"{name} in {function}() ({type_name(value)})", path)
     return best

@@ -20,10 +20,11 @@ from lessons_lib.instruments.holders.budget import SearchBudget
 from lessons_lib.instruments.holders.names import (
     contents,
     labels,
-    locals_of,
     named_parts,
+    namespaces,
     running_frames,
     type_name,
+    user_locals,
 )
 from lessons_lib.instruments.holders.object_types import Kinds
 from lessons_lib.instruments.holders.reachability import Tier, tier_of
@@ -91,13 +92,10 @@ def named_paths(
 def _names() -> list[tuple[str, Any]]:
     """List the program's names: globals first, and those that begin with an underscore last."""
     found: list[tuple[str, Any]] = []
-    for module, loaded in list(sys.modules.items()):
-        if isinstance(loaded, types.ModuleType) and is_of_user(module, vars(loaded)):
-            found += list(vars(loaded).items())
-    for frame in running_frames():
-        if is_user_file(frame.f_code.co_filename):
-            where = f"in {frame.f_code.co_name}()"
-            found += [(f"{name} {where}", value) for name, value in locals_of(frame)]
+    for module, namespace in namespaces():
+        if is_of_user(module, namespace):
+            found += list(namespace.items())
+    found += [(f"{name} in {function}()", value) for function, name, value in user_locals()]
     # To ask a weak proxy for its class asks what it stands for, which may be gone.
     found = [(name, value) for name, value in found if type(value) not in weakref.ProxyTypes]
     found = [(name, value) for name, value in found if not isinstance(value, types.ModuleType)]
