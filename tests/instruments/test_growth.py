@@ -384,9 +384,28 @@ def test_native_memory_is_said_to_be_native() -> None:
         in look(steps.interpreters(True)).causes[0].text
     )
     assert "no counter names" in look(steps.lost_native_memory(True)).causes[0].text
-    (tables,) = look(steps.reloaded(True)).causes
+    reloaded = look(steps.reloaded(True))
+    assert len(reloaded.causes) == 1, explain(reloaded)
+    tables = reloaded.causes[0]
     assert "Lookup tables that nothing in the program can reach any more" in tables.text
     assert "1 table a call, of up to 2,000 entries" in tables.text
+
+
+def test_an_old_dictionary_that_begins_to_be_tracked_is_not_new() -> None:
+    names = dict.fromkeys(map(str, range(1000)), 1)
+    gc.collect()
+    assert not gc.is_tracked(names)  # numbers and texts are in no cycle
+    keep, log = steps.attribute(True), list[Any]()
+
+    def step(i: int) -> None:
+        keep(i)
+        log.append({"step": i, "warnings": []})  # there are more dictionaries after each call
+        if i == CALLS + 2:  # the first of the calls in which it is seen what stays
+            names["0"] = []  # type: ignore[assignment]
+
+    result = look(step)
+    assert [f.cause for f in result.causes] == [Cause.RETAINED_TENSORS], explain(result)
+    assert gc.is_tracked(names)
 
 
 def test_small_finding_does_not_silence_a_large_one() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -166,6 +167,7 @@ def _objects(left: Leftovers, kinds: Kinds, others: list[_Alike]) -> list[_Alike
     """Group what else stays by the highest new object that leads to it: each call adds these."""
     reached = left.survey.reached
     mine = {id(thing): size for thing, size in _staying_objects(left, kinds)}
+    of_holder = Counter((id(h.parent), type(h.thing)) for h in reached.values() if h.old_parent)
     found: dict[tuple[Any, ...], _Alike] = {}
     of_top: dict[int, _Alike] = {}
     for address, size in mine.items():
@@ -174,6 +176,10 @@ def _objects(left: Leftovers, kinds: Kinds, others: list[_Alike]) -> list[_Alike
         if alike is None:
             here = reached[id(top)]
             if _is_of_a_later_call(here, left, mine):
+                continue
+            # The only one that an old holder has is old, too: a dictionary that the collector
+            # tracks from the moment on at which it got a container.  Each call would add one.
+            if here.old_parent and of_holder[id(here.parent), type(top)] == 1:
                 continue
             key = (id(here.parent), type(top), left.lines.get(id(top)))
             calls = 1 if gc.is_tracked(top) else CALLS

@@ -178,6 +178,22 @@ def _paid_for_tensors(case: GrowthCase, nbytes: float, count: Series) -> float |
     return paid if nbytes and paid > PAID_FACTOR * nbytes else None
 
 
+def _lost_tables(case: GrowthCase, _: CacheTest) -> None:
+    """Tables that nobody can reach: their entries are the tensors that nobody holds."""
+    tables = case.seen.lost_tables
+    rest = _native_rest(case) if tables.per_call else 0.0
+    if not rest:
+        return
+    text = (
+        f"Lookup tables that nothing in the program can reach any more stay in TensorFlow: "
+        f"{counted(tables.per_call, 'table')} a call, of up to "
+        f"{counted(tables.entries, 'entry', 'entries')}"
+    )
+    case.take("native")
+    nbytes = rest + case.take("hidden") + _unheld_arrays(case)
+    case.add(Cause.NATIVE_MEMORY, nbytes, text)
+
+
 def _shared_arrays(case: GrowthCase, _: CacheTest) -> None:
     """NumPy arrays that look at a tensor's memory keep it alive when the tensor is gone."""
     arrays = case.seen.arrays
@@ -201,8 +217,6 @@ def _datasets(case: GrowthCase, _: CacheTest) -> None:
     if datasets.grows:
         how = f"Datasets and iterators multiply ({datasets.slope:.3g} more a call)"
         nbytes = case.take("hidden", "small", "large", "native") + _unheld_arrays(case)
-    elif case.seen.lost_tables.per_call:
-        return  # theirs are the tensors that nobody holds
     elif case.hidden and max(datasets.values, default=0.0) > 0:
         how = "Tensors that no Python object holds grow while a dataset or iterator is alive"
         nbytes = case.take("hidden")
@@ -241,9 +255,7 @@ def _runtime(case: GrowthCase, cache: CacheTest) -> None:
 def _objects(case: GrowthCase, _: CacheTest) -> None:
     """Python's objects, the program's own and libraries', with the native memory that is theirs."""
     objects, arrays = case.seen.objects, case.seen.arrays
-    # Of arrays that nobody holds TensorFlow may have adopted the memory, for a table's entries.
-    is_adopted = bool(case.seen.lost_tables.per_call) and not arrays
-    array_bytes = 0.0 if is_adopted else case.arrays
+    array_bytes = case.arrays
     object_bytes = _accused_objects(case)
     native_groups = tuple(group for group in objects if group.is_native)
     rest = _native_rest(case)
@@ -303,20 +315,10 @@ def _native_rest(case: GrowthCase) -> float:
 
 
 def _native(case: GrowthCase, _: CacheTest) -> None:
-    rest, tables = _native_rest(case), case.seen.lost_tables
-    if not rest:
-        return
-    if tables.per_call:
-        text = (
-            f"Lookup tables that nothing in the program can reach any more stay in TensorFlow: "
-            f"{counted(tables.per_call, 'table')} a call, of up to "
-            f"{counted(tables.entries, 'entry', 'entries')}"
-        )
-    else:
+    if rest := _native_rest(case):
         text = f"Native memory that no counter names, {about(rest)} a call"
-    case.take("native")
-    adopted = _unheld_arrays(case) if tables.per_call else 0.0
-    case.add(Cause.NATIVE_MEMORY, rest + adopted + case.take("hidden"), text)
+        case.take("native")
+        case.add(Cause.NATIVE_MEMORY, rest + case.take("hidden"), text)
 
 
 def _allocator(case: GrowthCase, _: CacheTest) -> None:
@@ -344,6 +346,7 @@ RULES: Final[tuple[Callable[[GrowthCase, CacheTest], None], ...]] = (
     _graphs,
     _variables,
     _tensors,
+    _lost_tables,
     _shared_arrays,
     _datasets,
     _runtime,
