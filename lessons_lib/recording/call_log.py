@@ -32,7 +32,7 @@ from lessons_lib.common.internals import (
 from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Place, frames_at, is_user_file, local_of, user_places
-from lessons_lib.recording import profile_format, profiler
+from lessons_lib.recording import markers, profile_format
 from lessons_lib.recording.eager_notes import WRITES, Context, EagerNotes, Noter, Origin, origin_of
 from lessons_lib.recording.gradient_calls import GradientLog, gradients
 from lessons_lib.recording.graph_facts import GraphFacts, facts_of
@@ -202,7 +202,7 @@ class Watcher:
         calls: list[Call] = []
         self.log.threads[number] = self._current[ident] = calls
         self._numbers[ident] = number
-        profiler.mark(profile_format.THREAD, number)
+        markers.mark(profile_format.THREAD, number)
         return calls
 
     def _wrapped(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import is_users
-from lessons_lib.recording import profile_format, profiler
+from lessons_lib.recording import markers, profile_format
 from lessons_lib.recording.categories import Category
 from lessons_lib.recording.scopes import Scope
 from lessons_lib.recording.variables import Variable, variable_of
@@ -161,7 +161,7 @@ class Noter:
             self._marks += 1
             number = self._marks
         self.notes.moments[number] = moment
-        profiler.mark(profile_format.MOMENT, number)
+        markers.mark(profile_format.MOMENT, number)
 
     def inputs(self, tensors: Iterable[Any]) -> None:
         """Note which tensors are a batch."""

@@ -57,6 +57,8 @@ class Window:
         By site, how many of its buffers were folded, and their bytes.
     rests : list of Rest
         When it was not watched.
+    seen : dict of int to float
+        When markers in it were, by number, in seconds from its begin; known once it has ended.
     """
 
     mark: int
@@ -71,6 +73,7 @@ class Window:
     peak_event: int = -1
     folded: dict[int, list[int]] = field(default_factory=dict)
     rests: list[Rest] = field(default_factory=list)
+    seen: dict[int, float] = field(default_factory=dict)
 
     def follow(self, first: int, live: Ints) -> None:
         """Look for a higher peak in the curve of a session whose first event has a number."""
@@ -106,6 +109,7 @@ class Ledger:
         self._live = 0
         # Number, time and live bytes of some events: the highest and the last of each part.
         self._curve = np.zeros((0, 3))
+        self._markers: dict[int, float] = {}
         # The next free number in the last rest, and when that ended.
         self._gap: tuple[int, float] | None = None
 
@@ -212,6 +216,7 @@ class Ledger:
         # In TensorFlow 2.16, what a thread did is lost when a later one gets its number.
         intact = intact and set(log.threads) <= set(segment.threads.values())
         self._found_late(segment.memory)
+        self._markers |= {n: start + at * PICOSECOND for n, at in segment.windows.items()}
         first = self._events
         moments, deltas, missed = self._match(segment.memory, sites, start)
         live = self._live + np.cumsum(np.array(deltas, np.int64))
@@ -338,6 +343,11 @@ class Ledger:
         """
         self.windows = [other for other in self.windows if other is not window]
         begin, end = window.begin, window.end
+        window.seen = {
+            number: at - window.begin_at
+            for number, at in self._markers.items()
+            if window.mark < number < window.end_mark
+        }
         rows = self._rows
         born = np.where((rows.born >= begin) & (rows.born < end), rows.born, -1)
         died = np.where((rows.died >= begin) & (rows.died < end), rows.died, -1)

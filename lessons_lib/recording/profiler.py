@@ -24,12 +24,6 @@ from lessons_lib.recording.profile_format import (
 _NOISY_START: Final = tf.__version__.startswith("2.20.")
 
 
-def mark(name: str, number: int) -> None:
-    """Write a marker with a number at the present moment on the present thread."""
-    marker = internals.TraceMe(name, number=number)
-    marker.Stop()
-
-
 @dataclass(slots=True)
 class Profile:
     """What a session wrote, and the allocator's count when it began and when it ended."""

@@ -18,6 +18,7 @@ from lessons_lib.common.system import resident_bytes
 from lessons_lib.recording import exactness, notes
 from lessons_lib.recording.buffers import BufferStore
 from lessons_lib.recording.lifetimes import Window
+from lessons_lib.recording.markers import mark_moment
 from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recording import Recording
 from lessons_lib.recording.session import Session, collection_paused
@@ -144,7 +145,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
             listening.remove(self._steps)
             self._resident = resident_bytes()  # before the profile is read, which takes memory
             _session.resume()
-            self.window.end_mark = _session.mark()
+            self.window.end_mark = mark_moment()
             failure: ProfileError | None = None
             try:
                 _session.leave(self)
@@ -176,7 +177,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
                 for rest in rests
             ),
             resident_bytes=self._resident,
-            step_marks=self._steps.marks_from(self.started_at),
+            step_marks=self._steps.marks_from(self.started_at, self.window.seen),
             started_at=self.started_at,
         )
 

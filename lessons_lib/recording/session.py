@@ -21,12 +21,13 @@ from typing import Final, Protocol
 
 from lessons_lib.common import internals, runtime
 from lessons_lib.common.interrupts import DeferredSignals
-from lessons_lib.recording import exactness, notes, profile_format, profiler
+from lessons_lib.recording import exactness, notes
 from lessons_lib.recording.allocator_counters import AllocatorCounters
 from lessons_lib.recording.buffers import BufferStore
 from lessons_lib.recording.call_log import CallLog, Watcher
 from lessons_lib.recording.gate import Gate, work_of_other_threads
 from lessons_lib.recording.lifetimes import Ledger, Window
+from lessons_lib.recording.markers import mark_moment
 from lessons_lib.recording.pacing import WINDOW_EVENTS, Pacing, Rest
 from lessons_lib.recording.profile_format import ProfileError, Segment
 from lessons_lib.recording.profiler import Profile, Profiler
@@ -72,7 +73,6 @@ class Session:
         self.probe: exactness.Exactness | None = None
         #: Why the profiler could not be started again for recordings that are still open.
         self.failure: ProfileError | None = None
-        self.marks = 0
         self.pacing = Pacing()
         self.counters = AllocatorCounters()
         #: While the profiler rests in a long recording.
@@ -101,14 +101,8 @@ class Session:
         if self.watcher is not None:
             self.watcher.chains = any(other.chains for other in self.open)
         before = time.perf_counter()
-        recording.window = self.ledger.begin(self.mark())
+        recording.window = self.ledger.begin(mark_moment())
         recording.started_at = (before + time.perf_counter()) / 2
-
-    def mark(self) -> int:
-        """Mark the present moment in the profile; give the marker's number."""
-        self.marks += 1
-        profiler.mark(profile_format.WINDOW, self.marks)
-        return self.marks
 
     def _start(self) -> None:
         started = Profiler()

@@ -8,10 +8,11 @@ each step.
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -22,6 +23,7 @@ from lessons_lib.common.patching import Patch
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.units import about_seconds, counted, format_bytes
 from lessons_lib.recording.buffers import Floats, Ints
+from lessons_lib.recording.markers import mark_moment
 
 
 class Said(StrEnum):
@@ -188,17 +190,32 @@ def _spans(marks: Sequence[StepMark]) -> list[tuple[int, float, float, float]]:
 
 @dataclass(eq=False)
 class StepLog:
-    """What is said while a recording is open; in seconds of ``time.perf_counter``."""
+    """What is said while a recording is open: markers, with seconds of ``time.perf_counter``."""
 
-    marks: list[tuple[float, Said, int]] = field(default_factory=list)
+    marks: list[tuple[int, float, Said, int]] = field(default_factory=list)
 
     def say(self, said: Said, number: int = 0) -> None:
         """Note a moment."""
-        self.marks.append((time.perf_counter(), said, number))
+        self.marks.append((mark_moment(), time.perf_counter(), said, number))
 
-    def marks_from(self, start: float) -> tuple[StepMark, ...]:
-        """Give the marks in seconds from a moment on."""
-        return tuple(StepMark(max(at - start, 0.0), said, n) for at, said, n in self.marks)
+    def marks_from(self, start: float, seen: Mapping[int, float]) -> tuple[StepMark, ...]:
+        """Give the marks in seconds from the start of a recording.
+
+        Parameters
+        ----------
+        start : float
+            Of the recording, in seconds of ``time.perf_counter``: for what was said while nobody
+            watched.
+        seen : mapping of int to float
+            When the markers were that the profiler saw, in seconds from the start.
+        """
+        times = (seen.get(marker, at - start) for marker, at, *_ in self.marks)
+        in_order = itertools.accumulate(times, max, initial=0.0)
+        next(in_order)
+        return tuple(
+            StepMark(at, said, number)
+            for at, (*_, said, number) in zip(in_order, self.marks, strict=True)
+        )
 
 
 _CALLBACKS: Final = ("keras.src.callbacks.callback_list", "CallbackList")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+import time
+import types
 from typing import Any
 
 import numpy as np
 import pytest
 
 import lessons_lib as ll
+from lessons_lib.recording import steps as said_steps
 from lessons_lib.recording.recording import Recording
-from lessons_lib.recording.steps import Said, StepMark, steps_of
+from lessons_lib.recording.steps import Said, StepLog, StepMark, steps_of
 
 tf = ll.runtime.tf
 
@@ -38,6 +41,26 @@ def test_a_loop_says_its_steps():
     assert "kept 1 MiB a step" in repr(steps)
     with pytest.raises(RuntimeError, match=r"rec\.step\(\) within its block"):
         rec.step()
+
+
+def test_steps_do_not_depend_on_how_well_two_clocks_agree(monkeypatch):
+    length, one, kept = tf.constant([MIB // 4]), tf.constant(1.0), list[Any]()
+    late = types.SimpleNamespace(perf_counter=lambda: time.perf_counter() + 1)
+    monkeypatch.setattr(said_steps, "time", late)
+    with ll.record() as rec:
+        for _ in range(3):
+            kept.append(tf.fill(length, one))
+            rec.step()
+    assert [step.kept_bytes for step in rec.steps] == [MIB] * 3
+    assert all(step.start < rec.seconds for step in rec.steps)
+
+
+def test_what_was_said_while_nobody_watched_is_placed_by_the_clock():
+    log = StepLog(marks=[(1, 10.5, Said.END, 0), (2, 11.0, Said.END, 0), (3, 11.5, Said.END, 0)])
+    marks = log.marks_from(10.0, {2: 0.75})
+    assert [mark.at for mark in marks] == [0.5, 0.75, 1.5]
+    early = StepLog(marks=[(1, 9.0, Said.END, 0)])
+    assert [mark.at for mark in early.marks_from(10.0, {})] == [0.0]
 
 
 @pytest.mark.parametrize("eagerly", [False, True])

@@ -1,0 +1,28 @@
+"""Markers in the profile: what they stand beside happened before or after them, to the event.
+
+Python's clock and the profiler's are tied together once a session, and a thread may be put off
+between a look at the one and a look at the other.  A marker is an event among the others.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Final
+
+from lessons_lib.common import internals
+from lessons_lib.recording.profile_format import WINDOW
+
+_numbers: Final = itertools.count(1)
+
+
+def mark(name: str, number: int) -> None:
+    """Write a marker with a number at the present moment on the present thread."""
+    marker = internals.TraceMe(name, number=number)
+    marker.Stop()
+
+
+def mark_moment() -> int:
+    """Mark the present moment; give the marker's number, which no other has in this process."""
+    number = next(_numbers)
+    mark(WINDOW, number)
+    return number
