@@ -5,6 +5,7 @@ Bytes are checked against shapes; who holds what, against tests/support/growing_
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import re
@@ -43,7 +44,7 @@ def look(step: Any, **options: Any) -> Growth:
 
 def explain(result: Growth) -> str:
     found = "\n".join(f"{f.cause}, {f.size}: {f.text} {f.held}" for f in result.causes)
-    return f"{result!r}\n{found}\n{list(result.evidence)}"
+    return f"{result!r}\n{found}\n{list(result.notes)}\n{list(result.evidence)}"
 
 
 #: Equivalents of what people reported; the number is that of an issue of tensorflow/tensorflow.
@@ -406,6 +407,22 @@ def test_an_old_dictionary_that_begins_to_be_tracked_is_not_new() -> None:
     result = look(step)
     assert [f.cause for f in result.causes] == [Cause.RETAINED_TENSORS], explain(result)
     assert gc.is_tracked(names)
+
+
+def test_objects_that_nothing_in_python_holds_are_told_by_type() -> None:
+    class Lost:
+        def __init__(self) -> None:
+            self.parts = [[] for _ in range(3)]
+
+    def step() -> None:
+        for _ in range(200):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(Lost()))  # as a library in C may forget
+
+    result = look(step)
+    assert [f.cause for f in result.causes] == [Cause.PYTHON_OBJECTS], explain(result)
+    assert not result.causes[0].held
+    text = r"nothing in Python seems to hold: ≈ 8\d\d list, 200 \S*Lost a call"
+    assert re.search(text, result.causes[0].text), explain(result)
 
 
 def test_small_finding_does_not_silence_a_large_one() -> None:

@@ -35,6 +35,7 @@ from lessons_lib.instruments.growth.resources import ResourceWatch
 from lessons_lib.instruments.holders.budget import SearchBudget
 from lessons_lib.instruments.holders.creation_lines import made_at, traced_at
 from lessons_lib.instruments.holders.heap import Heap, Leaves, leaves
+from lessons_lib.instruments.holders.names import type_name
 from lessons_lib.instruments.holders.object_types import Kind, Kinds
 from lessons_lib.instruments.holders.reachability import survey
 from lessons_lib.instruments.holders.reference_paths import Namer
@@ -45,6 +46,7 @@ FEW_FRAMES: Final = 12  # tracing a function makes very many objects; TensorFlow
 _TRACED_SECONDS: Final = 0.4
 _LINES: Final = 64  # objects of one type whose lines are read: a traceback takes time
 _LEAVES_SHARE: Final = 0.4  # of the time: that of a large heap's untracked objects
+_TYPES: Final = 4  # of objects without a holder that are named
 _SMALL: Final = 512  # Python takes larger blocks from the C heap
 
 
@@ -120,9 +122,10 @@ def observe(
         cyclic = set(map(id, gc.get_referents(*garbage))).difference(found.reached)
         uncollected = len(garbage) / CALLS
         garbage.clear()
+        left = Leftovers(staying, seen.first, _growing(seen.counts), found, lines, cyclic)
+        unheld = _unheld(new, left)
         new.clear()
         untracked.clear()
-        left = Leftovers(staying, seen.first, _growing(seen.counts), found, lines, cyclic)
         namer = Namer(step, [*ours, ours, found.reached, left, vars(left)], heap, budget)
         try:
             groups, notes = grouped(left, kinds, namer)
@@ -130,7 +133,21 @@ def observe(
             heap.close()
             namer.close()
             left.clear()
-    return Observation(groups, gain, lost, uncollected, notes)
+    return Observation(groups, gain, lost, uncollected, notes, unheld=unheld)
+
+
+def _unheld(new: list[Any], left: Leftovers) -> tuple[str, ...]:
+    """Name the types of which most objects stay that nothing in Python was seen to hold."""
+    if not left.survey.complete:
+        return ()
+    counts = Counter(
+        type_name(thing)
+        for thing in new
+        if type(thing) in left.growing
+        and left.first.get(id(thing)) is type(thing)
+        and id(thing) not in left.survey.reached
+    )
+    return tuple(f"{count} {name}" for name, count in counts.most_common(_TYPES))
 
 
 def _known_untracked(

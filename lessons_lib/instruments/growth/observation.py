@@ -108,6 +108,8 @@ class Observation:
         datasets and iterators.
     tensor_cost : float
         What an eager tensor costs the process beside its elements; 0 when it was not measured.
+    unheld : tuple of str
+        How many objects of which types a call leaves that nothing in Python was seen to hold.
     """
 
     groups: tuple[Group, ...] = ()
@@ -117,6 +119,7 @@ class Observation:
     notes: tuple[str, ...] = ()
     suspects: tuple[Retained, ...] = ()
     tensor_cost: float = 0.0
+    unheld: tuple[str, ...] = ()
 
     def of(self, *kinds: Kind) -> tuple[Group, ...]:
         """Give the groups of some kinds, most bytes first."""

@@ -270,6 +270,8 @@ def _objects(case: GrowthCase, _: CacheTest) -> None:
     text = "Python objects stay alive"
     if _in_cycles(case) and not objects:
         text = f"Python objects stay in reference cycles, and {_NOBODY_COLLECTS}"
+    elif not (objects or arrays) and case.seen.unheld:
+        text += f", which nothing in Python seems to hold: ≈ {', '.join(case.seen.unheld)} a call"
     if array_bytes == nbytes:
         text += ": NumPy arrays"
     elif array_bytes:
