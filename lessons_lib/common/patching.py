@@ -15,6 +15,10 @@ what                                when                          why
                                     open                          and where these lie
 ``tf.name_scope.__enter__``         a recording with lines is     which scopes are the user's
                                     open
+methods of Keras' ``CallbackList``  a recording is open           when steps and epochs begin and
+                                                                  end
+``TFE_GetMemoryInfo``,              the profiler rests in a long  that the program reads the peak it
+``TFE_ResetMemoryStats``            recording                     would have, though we reset it
 TensorFlow's gradient function      from the import on            which forward operation a
                                                                   gradient belongs to
 ``Graph.name_scope``                from the import on            which layer a graph's operation
@@ -33,6 +37,7 @@ functions of ``tracemalloc``        Python's heap is watched      the program ma
 ``test_function`` of a Keras model  `MemoryCallback`
 ``BaseResourceVariable.handle``     a training step is measured   which variables an eager step
                                                                   uses
+``os._exit``                        ``lessons_lib run``           that the report is written first
 ==================================  ============================  ================================
 
 What is wrapped from the import on only takes notes: functions are traced, and models built, before

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lessons_lib.common import patching
 from lessons_lib.common.patching import Patch, patched
 
 
@@ -84,3 +87,15 @@ def test_it_is_put_back_when_the_block_raises() -> None:
     with pytest.raises(ValueError, match="mine"), patched(module, "function", _adding("ours")):
         raise ValueError("mine")
     assert module.function is original
+
+
+def test_what_is_wrapped_is_listed() -> None:
+    assert patching.__doc__
+    listed = set(re.findall(r"\w+", " ".join(re.findall(r"``(.+?)``", patching.__doc__))))
+    code = "".join(
+        file.read_text("utf-8") for file in Path(patching.__file__).parents[1].rglob("*.py")
+    )
+    named = set(re.findall(r'\b[Pp]atch(?:ed)?\(\s*[\w.]+,\s*"(\w+)"', code))
+    assert {"imperative_grad", "handle", "name_scope"} < named  # the search finds them
+    # One is of our own class, and one is too long for the table.
+    assert named - listed == {"_next", "_variable_handle_from_shape_and_dtype"}
