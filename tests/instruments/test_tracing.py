@@ -990,17 +990,22 @@ def test_somebody_elses_wrapper_is_left_in_place(monkeypatch):
     assert last.count == 1
 
 
-def test_a_listener_that_fails_breaks_nothing(monkeypatch):
-    from lessons_lib.instruments.tracing import retracing as module
+@pytest.mark.parametrize("name", ["contents_of", "signature_of", "calling_line"])
+def test_a_fault_of_ours_breaks_nothing(monkeypatch, name):
+    from lessons_lib.instruments.tracing import hooks, retracing
 
     def fail(*args):
         raise RuntimeError("not readable")
 
-    monkeypatch.setattr(module, "contents_of", fail)
+    monkeypatch.setattr(retracing if name == "contents_of" else hooks, name, fail)
     fn = make()
-    with watch_retracing() as watch:
+    with watch_retracing() as watch, TraceCounter() as traces:
         assert fn(tf.constant([3.0])).numpy().tolist() == [3.0]
-    assert watch.notes == ("1 further trace could not be read.",)
+    assert traces.count == 1
+    if name == "calling_line":
+        assert [(row.function, row.line) for row in watch.rows] == [("<lambda>", None)]
+    else:
+        assert watch.notes == ("1 further trace could not be read.",)
 
 
 # --- the report as a thing ------------------------------------------------------------------------

@@ -11,12 +11,12 @@ function, held weakly, so it keeps nothing alive.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, Self
 
@@ -58,8 +58,8 @@ class ObservedTrace:
 class Listener(Protocol):
     """What an instrument must offer to be told of traces."""
 
-    def made(self, concrete: Any, options: Any, seen: ObservedTrace) -> None:
-        """Be told of a new concrete function, before TensorFlow stores it."""
+    def made(self, concrete: Any, options: Any, seen: ObservedTrace | None) -> None:
+        """Be told of a new concrete function, before TensorFlow stores it; None: not readable."""
 
 
 #: What was seen of each living concrete function.
@@ -128,8 +128,9 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
         return _hook.creating.original(*args, **kwargs)
     began = time.perf_counter()
     options = kwargs["tracing_options"] if "tracing_options" in kwargs else args[-1]
-    line = calling_line()
-    context = context_of(_context(options))
+    line = context = None
+    with contextlib.suppress(Exception):  # a fault of ours costs a description, not the run
+        line, context = calling_line(), context_of(_context(options))
     thread.spent += time.perf_counter() - began
 
     spent, began = thread.spent, time.perf_counter()
@@ -137,19 +138,18 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
     ended = time.perf_counter()
     seconds = ended - began - (thread.spent - spent)
 
-    seen = ObservedTrace(
-        Key(signature_of(concrete.function_type), context),
-        line,
-        max(0.0, seconds),
-        of_loaded=is_loaded(options.python_function),
-    )
-    observed[concrete] = seen
+    seen = None
+    with contextlib.suppress(Exception):
+        key = Key(signature_of(concrete.function_type), context or ())
+        loaded = is_loaded(options.python_function)
+        observed[concrete] = seen = ObservedTrace(key, line, max(0.0, seconds), of_loaded=loaded)
     for call in reversed(thread.calls):
         if call.owner is options.polymorphic_type:
             call.latest = seen
             break
     for listener in _hook.listeners:
-        listener.made(concrete, options, seen)
+        with contextlib.suppress(Exception):
+            listener.made(concrete, options, seen)
     thread.spent += time.perf_counter() - ended
     return concrete
 
@@ -189,7 +189,7 @@ def calling_line() -> Line | None:
 _hook: Final = _Hook()
 
 
-@contextmanager
+@contextlib.contextmanager
 def listening(listener: Listener, *, timing: bool) -> Iterator[None]:
     """Tell a listener of every trace in a block, whatever thread makes it.
 
@@ -206,7 +206,7 @@ def listening(listener: Listener, *, timing: bool) -> Iterator[None]:
         _hook.leave(listener, timing=timing)
 
 
-@contextmanager
+@contextlib.contextmanager
 def unobserved() -> Iterator[None]:
     """Hide the traces that this thread makes in a block from every instrument.
 
@@ -249,8 +249,8 @@ class TraceCounter:
     def __exit__(self, *_: object) -> None:
         _hook.leave(self, timing=False)
 
-    def made(self, concrete: Any, options: Any, seen: ObservedTrace) -> None:
+    def made(self, concrete: Any, options: Any, seen: ObservedTrace | None) -> None:
         """Count one trace (called by the hook)."""
-        if not seen.of_loaded:
+        if seen is None or not seen.of_loaded:
             with _hook.lock:
                 self.count += 1

@@ -187,8 +187,11 @@ class _Watcher:
         self.of_loaded: list[int] = []  # bytes of TensorFlow's graphs around loaded functions
         self.eagerly = tf.config.functions_run_eagerly()
 
-    def made(self, concrete: Any, options: Any, seen: ObservedTrace) -> None:
+    def made(self, concrete: Any, options: Any, seen: ObservedTrace | None) -> None:
         """Describe a new trace (called by the hook)."""
+        if seen is None:
+            self.unread += 1
+            return
         try:
             contents = contents_of(concrete.graph, outside_names(options.python_function))
             if seen.of_loaded:

@@ -108,7 +108,8 @@ class _Traces:
         self.count: Counter[tuple[int, str]] = Counter()
 
     def made(self, concrete: Any, options: Any, sighting: Any) -> None:
-        number = 0 if sighting.line is None else sighting.line.number
+        line = None if sighting is None else sighting.line
+        number = 0 if line is None else line.number
         self.count[number, str(concrete.graph.name)] += 1
 
 
