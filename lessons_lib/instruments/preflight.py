@@ -9,7 +9,7 @@ from lessons_lib.common import runtime
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.system import memory_limit, usable_processors
 from lessons_lib.common.units import format_bytes
-from lessons_lib.recording.exactness import exactness
+from lessons_lib.recording.recorder import exactness_here
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,7 +81,7 @@ def preflight() -> Preflight:
     """
     tf = runtime.tf
     runtime.require_home_process()
-    found = exactness()
+    found = exactness_here()
     memory, source = memory_limit()
     return Preflight(
         exact=found.exact,

@@ -108,7 +108,8 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         recording = Recording.open(self.label, self._steps)
         try:
             with _session.lock, DeferredSignals():
-                if internals.runtime_is_set_up():
+                # Within a recording the profiler is busy: the probe is made when it stops.
+                if not _session.open and internals.runtime_is_set_up():
                     exactness.exactness()
                 _session.enter(self)
                 self._recording = recording
@@ -180,6 +181,23 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
             step_marks=self._steps.marks_from(self.started_at, self.window.seen),
             started_at=self.started_at,
         )
+
+
+def exactness_here() -> exactness.Exactness:
+    """Find out whether every buffer is reported, also within a recording, which goes on.
+
+    Raises
+    ------
+    lessons_lib.recording.profile_format.ProfileError
+        If the profiler cannot be used now.
+    """
+    with _session.lock:
+        if _session.open and not exactness.exactness.cache_info().currsize:
+            with runtime.held_back_stderr():
+                internals.set_runtime_up()
+            with record(lines=False):  # at its end the profiler stops, and the probe is made
+                pass
+        return exactness.exactness()
 
 
 def versions() -> dict[str, str]:

@@ -126,9 +126,28 @@ def test_here() -> None:
 
 
 def test_while_recording() -> None:
+    x = tf.ones([1000])
     with record() as recording:
+        exactness.cache_clear()  # as in a process that has not asked yet
         assert preflight().exact
+        y = tf.tanh(x)
+        tf.sqrt(y)
     assert recording.exact
+    assert recording.peak_bytes == 8000  # the probes do not count, and their lines are nobody's
+    lines = [(buffer.op, buffer.line and buffer.line.text) for buffer in recording.buffers]
+    assert lines == [("Tanh", "y = tf.tanh(x)"), ("Sqrt", "tf.sqrt(y)")]
+
+
+def test_a_recording_within_the_first_one() -> None:
+    x = tf.ones([1000])
+    with record() as outer:
+        exactness.cache_clear()
+        with record() as inner:
+            y = tf.tanh(x)
+        tf.sqrt(y)
+    assert inner.exact
+    assert outer.exact
+    assert (inner.kept_bytes, outer.kept_bytes, outer.peak_bytes) == (4000, 4000, 8000)
 
 
 def _segment(*sizes: int) -> Segment:
