@@ -11,7 +11,7 @@ import gc
 import re
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -42,13 +42,33 @@ def look(step: Any, **options: Any) -> Growth:
     return growth(step, **{"iterations": CALLS, "warmup": 2, **options})
 
 
+def together(makers: Iterable[Callable[[], Any]]) -> Callable[[int], None]:
+    """Make one step of several: to look through the heap is what takes the time."""
+    them = [maker() for maker in makers]
+
+    def step(i: int) -> None:
+        for one in them:
+            one(i)
+
+    return step
+
+
+@functools.cache
+def grown(name: str) -> Growth:
+    """Look at a growing step of `HELD`, `OWNED` or `REPORTED` once for all tests."""
+    if name in REPORTED:
+        return look(REPORTED[name][1](), **QUICKLY if name in SLOW else {})
+    return look(getattr(steps, name)(True))
+
+
 def explain(result: Growth) -> str:
     found = "\n".join(f"{f.cause}, {f.size}: {f.text} {f.held}" for f in result.causes)
     return f"{result!r}\n{found}\n{list(result.notes)}\n{list(result.evidence)}"
 
 
 #: Equivalents of what people reported; the number is that of an issue of tensorflow/tensorflow.
-REPORTED = {
+#: With the cause, the step, and a twin that does not grow.
+REPORTED: dict[str, tuple[Cause, Callable[[], Any], Callable[[], Any] | None]] = {
     "24726 a Python number is part of the key": (
         Cause.RETRACING,
         lambda: steps.python_number_in_the_key(int),
@@ -135,17 +155,22 @@ REPORTED = {
 
 #: Those whose step takes a fifth of a second or more.
 SLOW = ("34876 a callback keeps predictions", "27128 caches of kept datasets")
+QUICKLY = {"iterations": 6, "warmup": 1}
 
 
-@pytest.mark.parametrize("name", REPORTED)
+@pytest.mark.parametrize("name", [n for n, (cause, *_) in REPORTED.items() if cause != Cause.NONE])
 def test_reported_trouble_is_named(name: str) -> None:
-    cause, bad, good = REPORTED[name]
-    options = {"iterations": 6, "warmup": 1} if name in SLOW else {}
-    result = look(bad(), **options)
-    assert clean(result) if cause == Cause.NONE else result.cause == cause, explain(result)
-    if good is not None:
-        twin = look(good(), **options)
-        assert clean(twin), explain(twin)
+    assert grown(name).cause == REPORTED[name][0], explain(grown(name))
+
+
+def test_reported_trouble_that_is_none_and_twins_of_the_others_are_clean() -> None:
+    none = [maker for cause, maker, _ in REPORTED.values() if cause == Cause.NONE]
+    twins = {name: good for name, (_, _, good) in REPORTED.items() if good is not None}
+    slow = [twins.pop(name) for name in SLOW]
+    result = look(together([*none, *twins.values()]))
+    assert clean(result), explain(result)
+    result = look(together([*slow, lambda: steps.model_a_round(reuse=True)]), **QUICKLY)
+    assert clean(result), explain(result)
 
 
 def test_fitted_keras_model_is_explained_down_to_what_holds_it() -> None:
@@ -167,11 +192,6 @@ def test_clear_session_does_not_free_a_fitted_model() -> None:
     assert "gradient_registry" in result.holder
 
 
-def test_model_that_is_reused_does_not_grow() -> None:
-    result = look(steps.model_a_round(reuse=True), iterations=6)
-    assert result.cause == Cause.NONE, explain(result)
-
-
 #: Ways of holding: the cause, what the chain says, and the bytes of a call where shapes tell them.
 HELD: dict[str, tuple[Cause, str, int | None]] = {
     "attribute": (Cause.RETAINED_TENSORS, ".saved (list) → tf.Tensor", steps.UNIT),
@@ -184,7 +204,7 @@ HELD: dict[str, tuple[Cause, str, int | None]] = {
     "thread": (Cause.RETAINED_TENSORS, "mine in worker() (list) → tf.Tensor", steps.UNIT),
     "bounded": (Cause.RETAINED_TENSORS, "recent (deque) → tf.Tensor", steps.UNIT),
     "slots": (Cause.RETAINED_TENSORS, "boxes (list) → Slotted → tf.Tensor", steps.UNIT),
-    "partial": (Cause.RETAINED_TENSORS, "the step (partial) → .args", steps.UNIT),
+    "partial": (Cause.RETAINED_TENSORS, "partial → .args", steps.UNIT),
     "exceptions": (Cause.RETAINED_TENSORS, "errors (list) → ValueError", steps.UNIT),
     # The tape keeps the output of tanh, which its gradient is computed from.
     "tapes": (Cause.RETAINED_TENSORS, "kept (list) → GradientTape → tf.Tensor", steps.UNIT),
@@ -207,24 +227,50 @@ HELD: dict[str, tuple[Cause, str, int | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", HELD)
-def test_way_of_holding_is_named_and_its_twin_is_clean(name: str) -> None:
+#: Named at once: tensors, of which a finding lists five holders.
+TENSORS = [
+    n for n, (cause, _, nbytes) in HELD.items() if cause == Cause.RETAINED_TENSORS and nbytes
+]
+GROUPS = [TENSORS[first : first + 5] for first in range(0, len(TENSORS), 5)]
+ALONE = [name for name in HELD if name not in TENSORS]
+
+
+@pytest.mark.parametrize("names", GROUPS, ids=" ".join)
+def test_ways_of_holding_tensors_are_named_beside_each_other(names: list[str]) -> None:
+    result = look(together([functools.partial(getattr(steps, name), True) for name in names]))
+    finding = result.causes[0]
+    assert finding.cause == Cause.RETAINED_TENSORS, explain(result)
+    holders = [held.holder for held in finding.held]
+    for name in names:
+        assert any(HELD[name][1] in holder for holder in holders), (name, explain(result))
+    assert finding.bytes_per_call == sum(HELD[name][2] or 0 for name in names), explain(result)
+    assert finding.exact
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_way_of_holding_is_named(name: str) -> None:
     cause, chain, nbytes = HELD[name]
-    maker = getattr(steps, name)
-    result = look(maker(True))
+    result = grown(name)
     assert result.cause == cause, explain(result)
     assert chain in result.holder, explain(result)
-    finding = result.causes[0]
     if nbytes is not None:
-        assert finding.bytes_per_call == nbytes, explain(result)
-        assert finding.exact
-    twin = look(maker(False))
-    assert clean(twin), explain(twin)
-    assert twin.bytes_per_call == 0
+        assert result.causes[0].bytes_per_call == nbytes, explain(result)
+        assert result.causes[0].exact
+
+
+def test_no_twin_of_a_way_of_holding_grows() -> None:
+    twins = look(together([functools.partial(getattr(steps, name), False) for name in HELD]))
+    assert clean(twins), explain(twins)
+    assert twins.bytes_per_call == 0
+
+
+def test_what_a_partial_of_the_step_holds_is_named() -> None:
+    result = look(steps.partial(True))
+    assert "the step (partial) → .args" in result.holder, explain(result)
 
 
 def test_kept_slice_counts_with_what_it_pins() -> None:
-    finding = look(steps.rows(True)).causes[0]
+    finding = grown("rows").causes[0]
     # A row is 256 bytes; the tensor that it was cut from has 64 of them, and the allocator may
     # set aside twice as much.
     assert 0.9 * steps.UNIT <= finding.bytes_per_call <= 2 * steps.UNIT
@@ -233,8 +279,7 @@ def test_kept_slice_counts_with_what_it_pins() -> None:
 
 
 def test_what_stays_is_described() -> None:
-    result = look(steps.appended(lambda loss, gradient: gradient))
-    (held,) = result.causes[0].held
+    (held,) = grown("29870 appended gradients").causes[0].held
     assert (held.what, held.shape, held.dtype) == ("tf.Tensor", (64, 64), "float32")
     assert held.nbytes == steps.UNIT
     assert held.per_call == 1
@@ -265,7 +310,7 @@ def test_several_causes_come_largest_first() -> None:
 
 
 def test_evidence_counts_what_the_step_makes() -> None:
-    evidence = look(steps.variables(kept=True)).evidence
+    evidence = grown("19671 a variable a step, owned by a module").evidence
     assert len(evidence.variables.values) == CALLS
     assert len(evidence.variables.warmup) == 3  # before the first call, and after each of two
     assert set(np.diff(evidence.variables.values)) == {1.0}
@@ -273,7 +318,7 @@ def test_evidence_counts_what_the_step_makes() -> None:
     assert evidence.variable_bytes.slope == steps.UNIT
     assert evidence.variable_bytes.noise == 0
     assert {series.name for series in evidence.growing()} >= {"variables", "variables' bytes"}
-    retraced = look(steps.python_number_in_the_key(int))
+    retraced = grown("24726 a Python number is part of the key")
     assert retraced.holder.startswith("update (tf.function) → "), explain(retraced)
     traces = retraced.evidence
     assert traces.concrete_functions.slope == 1
@@ -368,28 +413,26 @@ OWNED: dict[str, tuple[Cause, str, float, float]] = {
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the C library's heap")
 @pytest.mark.parametrize("name", OWNED)
-def test_memory_of_libraries_has_one_cause_and_its_twin_has_none(name: str) -> None:
+def test_memory_of_libraries_has_one_cause(name: str) -> None:
     cause, chain, least, most = OWNED[name]
-    maker = getattr(steps, name)
-    result = look(maker(True))
+    result = grown(name)
     assert [f.cause for f in result.causes] == [cause], explain(result)
     assert chain in result.holder, explain(result)
     assert least <= result.bytes_per_call <= most, explain(result)
-    twin = look(maker(False))
-    assert clean(twin), explain(twin)
+
+
+def test_no_twin_of_memory_of_libraries_grows() -> None:
+    twins = look(together([functools.partial(getattr(steps, name), False) for name in OWNED]))
+    assert clean(twins), explain(twins)
 
 
 def test_native_memory_is_said_to_be_native() -> None:
-    assert (
-        "of native memory, which grows with their number"
-        in look(steps.interpreters(True)).causes[0].text
-    )
-    assert "no counter names" in look(steps.lost_native_memory(True)).causes[0].text
-    reloaded = look(steps.reloaded(True))
-    assert len(reloaded.causes) == 1, explain(reloaded)
-    tables = reloaded.causes[0]
-    assert "Lookup tables that nothing in the program can reach any more" in tables.text
-    assert "1 table a call, of up to 2,000 entries" in tables.text
+    text = grown("interpreters").causes[0].text
+    assert "of native memory, which grows with their number" in text
+    assert "no counter names" in grown("lost_native_memory").causes[0].text
+    tables = grown("reloaded").causes[0].text
+    assert "Lookup tables that nothing in the program can reach any more" in tables
+    assert "1 table a call, of up to 2,000 entries" in tables
 
 
 def test_an_old_dictionary_that_begins_to_be_tracked_is_not_new() -> None:
@@ -442,10 +485,9 @@ def test_small_finding_does_not_silence_a_large_one() -> None:
 
 
 def test_small_tensors_cost_more_than_their_bytes() -> None:
-    scalars, losses = steps.scalars(True), steps.appended(lambda loss, gradient: loss)
     paid = []
-    for step in (scalars, losses):
-        (finding,) = look(step).causes
+    for name in ("scalars", "29870 appended scalars"):
+        (finding,) = grown(name).causes
         assert (finding.bytes_per_call, finding.exact) == (4, True)
         assert "4 B per call, which cost the process ≈" in finding.size
         paid.append(finding.process_bytes_per_call or 0)
@@ -453,7 +495,7 @@ def test_small_tensors_cost_more_than_their_bytes() -> None:
         # At least Python's object and the smallest chunk, whatever else the step does.
         assert min(paid) >= sys.getsizeof(tf.ones([])) + LEAST_CHUNK
         assert max(paid) < 1.5 * min(paid)
-    (large,) = look(steps.attribute(True)).causes
+    (large,) = grown("29870 appended gradients").causes
     assert large.process_bytes_per_call is None
 
 
@@ -485,7 +527,7 @@ class _Owner:
 
 
 def test_one_is_singular() -> None:
-    (finding,) = look(steps.one_operation(True)).causes
+    (finding,) = grown("one_operation").causes
     assert "gains 1 operation a call" in finding.text
     assert counted(1, "operation") == "1 operation"
     assert counted(2000, "entry", "entries") == "2,000 entries"

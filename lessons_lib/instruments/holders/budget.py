@@ -11,7 +11,7 @@ from lessons_lib.common.progress_bar import progress_bar
 
 #: In all, so that an answer comes soon also in a process with millions of objects.
 SEARCH_SECONDS: Final = 10.0
-_SILENT_SECONDS: Final = 1.5  # a search that is done before shows no progress
+_SILENT_SECONDS: Final = 3.0  # a search that is done before shows no progress
 
 
 class SearchBudget:

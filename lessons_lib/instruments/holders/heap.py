@@ -24,7 +24,7 @@ from lessons_lib.instruments.holders.names import contents, namespaces, user_loc
 from lessons_lib.instruments.holders.object_types import is_native
 
 _BLOCK: Final = 64  # objects: looked at one by one where an address is found
-_CHUNK: Final = 8192
+_CHUNK: Final = 1024
 LONG_TEXT: Final = 200  # a shorter one is a note, as in a log
 _TEXTS: Final = frozenset({str, bytes})
 
@@ -140,7 +140,8 @@ def leaves(wanted: Leaves, budget: SearchBudget) -> list[Any]:
         chosen.update(cls for cls in unknown if is_native(cls))
         things = filterfalse(gc.is_tracked, _of_types(held, chosen))
         found += filter(is_new, things) if is_new else things
-        found += [text for text in _of_types(held, texts) if len(text) >= LONG_TEXT]
+        if texts:
+            found += [text for text in _of_types(held, texts) if len(text) >= LONG_TEXT]
         if walk.beyond:
             found += filter(is_new, block) if is_new else block
     return list({id(thing): thing for thing in found if not is_new or is_new(thing)}.values())

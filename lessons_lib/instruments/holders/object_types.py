@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import types
+import weakref
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
@@ -132,14 +133,20 @@ _OF_PYTHON: Final = frozenset(
 )
 
 
+#: Answers of `is_native`: each search asks it of all classes of the process.
+_native: Final = weakref.WeakKeyDictionary[type, bool]()
+
+
 def is_native(cls: type) -> bool:
     """Tell whether a class is compiled, and no part of Python or NumPy: it may own memory."""
-    if str(cls.__module__).partition(".")[0] in _OF_PYTHON:
-        return False
-    return any(
-        isinstance(value, _COMPILED) or type(value).__name__ == "instancemethod"
-        for value in list(vars(cls).values())
-    )
+    known = _native.get(cls)
+    if known is None:
+        known = str(cls.__module__).partition(".")[0] not in _OF_PYTHON and any(
+            isinstance(value, _COMPILED) or type(value).__name__ == "instancemethod"
+            for value in list(vars(cls).values())
+        )
+        _native[cls] = known
+    return known
 
 
 def is_handle(tensor: Any) -> bool:
