@@ -21,15 +21,16 @@ def collects_by_itself() -> bool:
     return gc.isenabled() and gc.get_threshold()[0] > 0
 
 
-def program_has_frozen() -> bool:
-    """Tell whether the program itself keeps objects frozen, which must stay so."""
-    return gc.get_freeze_count() >= _OF_THE_INTERPRETER
-
-
 class _SetAside:
     """Whether the frozen objects are those that `quick_collection` set aside."""
 
     ours = False
+
+
+def program_has_frozen() -> bool:
+    """Tell whether the program, or a block around, keeps objects frozen, which must stay so."""
+    # Python counts frozen objects one by one, which takes milliseconds.
+    return _SetAside.ours or gc.get_freeze_count() >= _OF_THE_INTERPRETER
 
 
 @contextlib.contextmanager
@@ -63,6 +64,7 @@ def quick_collection() -> Iterator[None]:
 def full_collection() -> None:
     """Collect garbage in a `quick_collection` block among what was set aside, too."""
     if _SetAside.ours:
+        _SetAside.ours = False
         gc.unfreeze()
     gc.collect()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -14,13 +13,12 @@ import pytest
 
 import lessons_lib as ll
 from lessons_lib import teaching
-from lessons_lib.common.gc_control import quick_collection
 from lessons_lib.common.runtime import tf
 from lessons_lib.teaching.catalogue import COUNTS
 from lessons_lib.teaching.exercises import LESSONS, exercises, grading
-from lessons_lib.teaching.exercises.exercise import Inputs, Way, source_of
+from lessons_lib.teaching.exercises.exercise import Exercise, Inputs, Way, source_of
 from lessons_lib.teaching.exercises.expected import Expected, difference, expect
-from lessons_lib.teaching.exercises.limits import Quantity
+from lessons_lib.teaching.exercises.limits import Quantity, Size
 from lessons_lib.teaching.exercises.question import Question
 from lessons_lib.teaching.exercises.result import Status
 from lessons_lib.teaching.exercises.running import expected_values
@@ -40,6 +38,27 @@ _RIGHT = {
     for module in LESSONS.values()
 }
 
+pytestmark = pytest.mark.usefixtures("quick", "right_values_once")
+SEED = 7  # of all gradings here, so that the right values are the same
+
+
+@pytest.fixture(scope="module")
+def right_values() -> dict[Any, list[Any]]:
+    return {}
+
+
+@pytest.fixture
+def right_values_once(right_values: dict[Any, list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute the right values of an exercise, size and seed once for all its answers."""
+
+    def known(exercise: Exercise, size: Size, seed: int) -> list[Any]:
+        key = (exercise.key, *size.items(), seed)
+        if key not in right_values:
+            right_values[key] = expected_values(exercise, size, seed)
+        return right_values[key]
+
+    monkeypatch.setattr(grading, "expected_values", known)
+
 
 def wrong_answers(question: Question) -> tuple[Wrong, ...]:
     module, _, number = question.key.partition(".")
@@ -53,24 +72,17 @@ def right_answers(question: Question) -> tuple[Any, ...]:
     return found
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick() -> Iterator[None]:
-    """Set aside once what each check would look at again."""
-    with quick_collection():
-        yield
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("question", WRITTEN, ids=lambda q: q.key)
 def test_the_solution_passes_and_the_starter_is_not_attempted(question: Question) -> None:
     exercise = question.exercise
-    result = grading.grade(exercise, exercise.solution_code, seed=11)
+    result = grading.grade(exercise, exercise.solution_code, seed=SEED)
     assert result.status is Status.PASSED, str(result)
     assert result.peak_bytes is not None
     assert all(figure.measured <= figure.budget for figure in result.figures)
     # A floor that a right answer can go below would refuse honest answers.
     assert all(f.floor is None or f.floor <= f.measured for f in result.figures)
-    assert grading.grade(exercise, exercise.starter, seed=11).status is Status.NOT_ATTEMPTED
+    assert grading.grade(exercise, exercise.starter, seed=SEED).status is Status.NOT_ATTEMPTED
 
 
 @pytest.mark.slow
@@ -80,7 +92,7 @@ def test_the_solution_passes_and_the_starter_is_not_attempted(question: Question
     ids=lambda value: value.key if isinstance(value, Question) else value.label.replace(" ", "-"),
 )
 def test_wrong_answers_fail_for_the_right_reason(question: Question, wrong: Wrong) -> None:
-    result = grading.grade(question.exercise, wrong.answer, seed=7)
+    result = grading.grade(question.exercise, wrong.answer, seed=SEED)
     assert result.status is wrong.status, str(result)
     assert wrong.says in result.message, str(result)
     figure = result.figure
@@ -106,7 +118,7 @@ def test_wrong_answers_fail_for_the_right_reason(question: Question, wrong: Wron
 def test_right_answers_unlike_the_reference_pass(question: Question, answer: Any) -> None:
     exercise = question.exercise
     # One size: what a check of the other would add is in the test of the solution.
-    result = grading.grade(replace(exercise, graded=exercise.graded[:1]), answer, seed=7)
+    result = grading.grade(replace(exercise, graded=exercise.graded[:1]), answer, seed=SEED)
     assert result.status is Status.PASSED, str(result)
 
 

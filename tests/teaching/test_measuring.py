@@ -28,6 +28,8 @@ ROWS, WIDTH = 1024, 1024
 S = 4 * ROWS * WIDTH
 HEAVY = 3 * GIB
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 
 def weigh(call: Callable[[], Any], ceiling: int = GIB) -> Usage:
     """Weigh one call, with its value alive at the end."""

@@ -2,8 +2,9 @@
 
 At each size an answer runs twice, on inputs of its own each time, under the same instruments; the
 first run warms up.  A failing answer stops at its first failure.  The reference solution goes
-through the same, so no figure of it is stored.  Whatever an answer does, what comes back is a
-`CheckResult`; only a keyboard interrupt passes through, with everything put back.
+through the same, so no figure of it is stored, and its runs tell the right values.  Whatever an
+answer does, what comes back is a `CheckResult`; only a keyboard interrupt passes through, with
+everything put back.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lessons_lib.common.units import MIB, format_bytes
 from lessons_lib.teaching.exercises.exercise import Exercise, function_of
 from lessons_lib.teaching.exercises.expected import is_nothing
 from lessons_lib.teaching.exercises.faults import EMPTY, GradingStopped, is_unwritten
-from lessons_lib.teaching.exercises.limits import Figure, Quantity, Size
+from lessons_lib.teaching.exercises.limits import Figure, Limit, Quantity, Size
 from lessons_lib.teaching.exercises.measuring import HEAP_FLOOR
 from lessons_lib.teaching.exercises.result import CheckResult, Status
 from lessons_lib.teaching.exercises.running import Run, expected_values, run_once
@@ -63,19 +64,13 @@ def grade(
         return outcome(Status.NOT_ATTEMPTED, EMPTY)
     chance = random.Random(seed) if seed is not None else random.SystemRandom()
     told = report or (lambda number, all_: None)
-    runs = 2 * len(exercise.graded)
     result = None
     try:
         with without_warnings(), quick_collection():
-            for number, size in enumerate(exercise.graded):
-                weighed = []
-                for turn in range(2):
-                    told(2 * number + turn + 1, runs)
-                    draw = chance.randrange(1, 2**31)
-                    weighed.append(
-                        _compared_run(exercise, answer, size, draw, not result and not turn)
-                    )
-                result = _judge(exercise, answer, number, _combine(weighed), outcome)
+            for number in range(len(exercise.graded)):
+                shown = result is None
+                limits, weighed = _weigh(exercise, answer, number, chance, told, shown)
+                result = _judge(exercise, answer, number, limits, weighed, outcome)
                 if not result.passed:
                     break
     except GradingStopped as verdict:
@@ -84,16 +79,48 @@ def grade(
     return result
 
 
-def _compared_run(exercise: Exercise, answer: Any, size: Size, seed: int, shown: bool) -> Run:
-    expected = expected_values(exercise, size, seed)
-    return run_once(
-        exercise,
-        answer,
-        size,
-        seed,
-        ceiling=_ceiling(exercise, size),
-        expected=expected,
-        shown=shown,
+def _weigh(
+    exercise: Exercise, answer: Any, number: int, chance: random.Random, told: Report, shown: bool
+) -> tuple[tuple[Limit, ...], _Weighed]:
+    """Run an answer at one size; give the limits to judge it by, and its figures."""
+    runs: list[Run] = []
+    reference: list[Run] = []
+    broken: tuple[Limit, ...] = ()
+    while len(runs) < 2 and not broken:
+        told(2 * number + len(runs) + 1, 2 * len(exercise.graded))
+        draw = chance.randrange(1, 2**31)
+        runs.append(_compared_run(exercise, answer, number, draw, shown and not runs, reference))
+        broken = _broken_for_good(exercise, number, runs)
+    return broken or exercise.limits, _combine(runs)
+
+
+def _compared_run(
+    exercise: Exercise, answer: Any, number: int, seed: int, shown: bool, reference: list[Run]
+) -> Run:
+    """Run an answer, and before it the reference, where its figures are not known yet."""
+    size = exercise.graded[number]
+    ceiling = _ceiling(exercise, size)
+    if answer is exercise.solution_code or (exercise.key, number) in _references:
+        expected = expected_values(exercise, size, seed)
+    else:
+        solution = exercise.solution_code
+        run = run_once(exercise, solution, size, seed, ceiling=ceiling, expected=None)
+        reference.append(run)
+        expected = run.right
+    run = run_once(exercise, answer, size, seed, ceiling=ceiling, expected=expected, shown=shown)
+    if len(reference) == 2:
+        _references[exercise.key, number] = _combine(reference).figures
+    return run
+
+
+def _broken_for_good(exercise: Exercise, number: int, runs: list[Run]) -> tuple[Limit, ...]:
+    """Give the limits of counts that runs broke: another run could not mend that."""
+    figures, size = _combine(runs).figures, exercise.graded[number]
+    return tuple(
+        limit
+        for limit in exercise.limits
+        if limit.quantity in (Quantity.TRACES, Quantity.OPS)
+        and figures[limit.quantity] > limit.budget(size)
     )
 
 
@@ -124,23 +151,11 @@ def _combine(runs: list[Run]) -> _Weighed:
 _references: Final[dict[tuple[str, int], dict[Quantity, int]]] = {}
 
 
-def _reference(exercise: Exercise, number: int) -> dict[Quantity, int]:
-    key = (exercise.key, number)
-    if key not in _references:
-        size = exercise.graded[number]
-        limit = _ceiling(exercise, size)
-        runs = [
-            run_once(exercise, exercise.solution_code, size, seed, ceiling=limit, expected=None)
-            for seed in (101, 102)
-        ]
-        _references[key] = _combine(runs).figures
-    return _references[key]
-
-
 def _judge(
     exercise: Exercise,
     answer: Any,
     number: int,
+    limits: tuple[Limit, ...],
     weighed: _Weighed,
     outcome: Callable[..., CheckResult],
 ) -> CheckResult:
@@ -148,7 +163,8 @@ def _judge(
     own = answer is exercise.solution_code
     if own:
         _references[exercise.key, number] = weighed.figures
-    reference = _reference(exercise, number)
+    # Not known after a first run that broke a limit of counts, where it is not needed.
+    reference = _references.get((exercise.key, number), {})
     figures = [
         Figure(
             limit.quantity,
@@ -158,7 +174,7 @@ def _judge(
             reference[limit.quantity] if limit.quantity.in_bytes else None,
             limit.floor(size) if limit.floor is not None else None,
         )
-        for limit in exercise.limits
+        for limit in limits
     ]
     figures.sort(key=lambda figure: figure.kept)
     first = figures[0]

@@ -30,9 +30,13 @@ _FIRST_CALLS: Final = 4
 
 @dataclass(frozen=True)
 class Run:
-    """What one run took, and who holds what stays after it."""
+    """What one run took, who holds what stays after it, and what its inputs' right values are.
+
+    These are what the run itself gave, where it was compared with nothing.
+    """
 
     usage: Usage
+    right: list[Any]
     growth_bytes: int = 0
     holder: Holder | None = None
 
@@ -41,12 +45,16 @@ def expected_values(exercise: Exercise, size: Size, seed: int) -> list[Any]:
     """Compute the right values, on inputs of their own; they hold nothing of TensorFlow's."""
     inputs = exercise.inputs(size, seed)
     if inputs.right is not None:
-        return [expect(v) for v in (inputs.right if inputs.calls else [inputs.right])]
+        return _told(inputs)
     solution = exercise.solution_code
     if exercise.way is Way.ONCE:
         return [expect(solution(*inputs.arguments))]
     step = solution(*inputs.arguments) if exercise.way is Way.STEP else solution
     return [expect(step(*make())) for make in inputs.calls]
+
+
+def _told(inputs: Inputs) -> list[Any]:
+    return [expect(v) for v in (inputs.right if inputs.calls else [inputs.right])]
 
 
 def run_once(
@@ -64,7 +72,7 @@ def run_once(
     Parameters
     ----------
     expected : list or None
-        The right values; None compares nothing.
+        The right values; None compares nothing: the answer is the reference.
     shown : bool
         Whether what it prints is shown.
 
@@ -93,7 +101,8 @@ def run_once(
     holder = None
     if exercise.way is Way.STEP:
         holder = find_holder(value, len(inputs.calls) // 2)
-    return Run(usage, growth_per_call(meter.held()[_FIRST_CALLS:]), holder)
+    right = calling.right if inputs.right is None else _told(inputs)
+    return Run(usage, right, growth_per_call(meter.held()[_FIRST_CALLS:]), holder)
 
 
 class _Calling:
@@ -104,6 +113,7 @@ class _Calling:
     ) -> None:
         self._exercise, self._answer = exercise, answer
         self._inputs, self._expected = inputs, expected
+        self.right: list[Any] = expected or []
 
     def run(self, meter: Meter) -> Any:
         """Run the answer; gives its value, or the step that it made."""
@@ -141,6 +151,7 @@ class _Calling:
 
     def _compare(self, value: Any, number: int) -> None:
         if self._expected is None:
+            self.right.append(expect(value))
             return
         inner = self._exercise.way is Way.STEP
         expected = self._expected[number]
