@@ -392,6 +392,7 @@ OWNED: dict[str, tuple[Cause, str, float, float]] = {
     "made_tables": (Cause.NATIVE_MEMORY, "", 2000 * (4 + 4), 400_000),
     "net_called_on_new_inputs": (Cause.PYTHON_OBJECTS, "._inbound_nodes", 4096, 65_536),
     "layer_called_on_new_inputs": (Cause.PYTHON_OBJECTS, "._inbound_nodes", 4096, 65_536),
+    "linked": (Cause.PYTHON_OBJECTS, ".saved (list) → Link → .before (Link)", 50 * 56, 16_384),
     "library_objects": (Cause.PYTHON_OBJECTS, "specs (list) → TensorSpec", 64, 4096),
     "saved_datasets": (Cause.GRAPH_GROWTH, "FuncGraph", steps.UNIT, 400_000),
     "tensors_of_arrays": (

@@ -731,6 +731,23 @@ def layer_called_on_new_inputs(anew: bool) -> Step:
     return lambda _: shared(tf.keras.Input((8,)) if anew else tf.ones([1, 8]))
 
 
+class Link:
+    """Holds the one before."""
+
+    def __init__(self, before: Link | None, i: int) -> None:
+        self.before = before
+        self.entries = [[i] for _ in range(50)]
+
+
+def linked(keep: bool) -> Step:
+    run = Trainer(True)
+
+    def step(i: int) -> None:
+        run.saved[:] = [Link(run.saved[0] if keep and run.saved else None, i)]
+
+    return step
+
+
 def library_objects(keep: bool) -> Step:
     specs: list[Any] = []
 

@@ -204,7 +204,20 @@ def _objects(left: Leftovers, kinds: Kinds, others: list[_Alike]) -> list[_Alike
 def _is_of_a_later_call(here: Reached, left: Leftovers, mine: dict[int, float]) -> bool:
     """Tell whether an object has the address of an earlier one: its holder was made later."""
     made_later = not here.old_parent and id(here.parent) not in mine
-    return made_later and type(here.parent) in left.growing
+    return made_later and type(here.parent) in left.growing and not _is_linked(here, left)
+
+
+def _is_linked(here: Reached, left: Leftovers) -> bool:
+    """Tell whether an object is in a chain in which each call's holds that of the call before."""
+    cls, following = type(here.thing), 1
+    above = here
+    while not above.old_parent and following < CALLS:
+        above = left.survey.reached[id(above.parent)]
+        if type(above.thing) is cls:
+            if left.later.get(id(above.thing)) != following:
+                return False
+            following += 1
+    return following == CALLS
 
 
 def _staying_objects(left: Leftovers, kinds: Kinds) -> Iterator[tuple[Any, float]]:

@@ -122,7 +122,9 @@ def observe(
         cyclic = set(map(id, gc.get_referents(*garbage))).difference(found.reached)
         uncollected = len(garbage) / CALLS
         garbage.clear()
-        left = Leftovers(staying, seen.first, _growing(seen.counts), found, lines, cyclic)
+        left = Leftovers(
+            staying, seen.first, seen.later, _growing(seen.counts), found, lines, cyclic
+        )
         unheld = _unheld(new, left)
         new.clear()
         untracked.clear()
@@ -140,14 +142,15 @@ def _unheld(new: list[Any], left: Leftovers) -> tuple[str, ...]:
     """Name the types of which most objects stay that nothing in Python was seen to hold."""
     if not left.survey.complete:
         return ()
-    counts = Counter(
-        type_name(thing)
+    staying = [
+        thing
         for thing in new
-        if type(thing) in left.growing
-        and left.first.get(id(thing)) is type(thing)
-        and id(thing) not in left.survey.reached
-    )
-    return tuple(f"{count} {name}" for name, count in counts.most_common(_TYPES))
+        if type(thing) in left.growing and left.first.get(id(thing)) is type(thing)
+    ]
+    unheld = [type_name(thing) for thing in staying if id(thing) not in left.survey.reached]
+    if 2 * len(unheld) < len(staying):
+        return ()
+    return tuple(f"{count} {name}" for name, count in Counter(unheld).most_common(_TYPES))
 
 
 def _known_untracked(
@@ -188,13 +191,14 @@ class _Seen:
     marked: list[weakref.ref[Any]] = field(default_factory=list)
     # Those that cannot be referred to weakly are known again by address and type.
     first: dict[int, type] = field(default_factory=dict)
+    later: dict[int, int] = field(default_factory=dict)  # others: the call that made them
 
 
 def _watched(
     call: Callable[[], None], baseline: HeapBaseline, kinds: Kinds, plan: ObservationPlan
 ) -> _Seen:
     """Call the step, and note what is alive after each call."""
-    seen, before = _Seen(), _traced()
+    seen, before, known = _Seen(), _traced(), set[int]()
     for number in range(CALLS):
         with seen.watch.watching():
             call()
@@ -210,6 +214,8 @@ def _watched(
             seen.marked, seen.first = _weak_targets(new, kinds), alive
         else:
             seen.first = {key: cls for key, cls in seen.first.items() if alive.get(key) is cls}
+            seen.later |= dict.fromkeys(alive.keys() - known, number)
+        known = set(alive)
         del new, alive
         before = _traced()  # what was noted here is no growth
     return seen

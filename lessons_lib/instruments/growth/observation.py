@@ -147,6 +147,8 @@ class Leftovers:
         Targets that the first call made.
     first : dict of int to type
         Everything that was alive after the first call, by address.
+    later : dict of int to int
+        What appeared after the first call, by address: the number of the call, from 0.
     growing : set of type
         Types with more living objects after each call.
     survey : Survey
@@ -158,6 +160,7 @@ class Leftovers:
 
     staying: list[Any]
     first: dict[int, type]
+    later: dict[int, int]
     growing: set[type]
     survey: Survey
     lines: dict[int, Line | None]
