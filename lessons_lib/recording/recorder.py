@@ -200,6 +200,11 @@ def exactness_here() -> exactness.Exactness:
         return exactness.exactness()
 
 
+def is_recording() -> bool:
+    """Tell whether a recording is open, in any thread."""
+    return bool(_session.open)
+
+
 def versions() -> dict[str, str]:
     """Give the versions that figures depend on."""
     return {"python": platform.python_version(), "tensorflow": runtime.tf.__version__}

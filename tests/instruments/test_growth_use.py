@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lessons_lib as ll
 from lessons_lib.common import runtime
 from lessons_lib.common.results import alt_text
 from lessons_lib.common.runtime import tf
@@ -213,6 +214,25 @@ print(growth(lambda: burst(3), iterations=10).cause)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the resident set size")
 @pytest.mark.skipif(LOSES_REFERENCES, reason="this TensorFlow leaks with each tensor")
+def test_growth_within_a_recording_leaves_out_what_the_recording_takes() -> None:
+    x, kept = tf.ones([64, 64]), list[Any]()
+
+    def many_operations() -> None:
+        for _ in range(300):
+            tf.tanh(x)
+
+    with ll.record():
+        clean = growth(many_operations, iterations=6)
+        grows = growth(lambda: kept.append(tf.tanh(x)), iterations=6)
+    assert clean.cause == Cause.NONE
+    assert "A recording is open" in clean.notes[0]
+    assert not clean.evidence.c_heap.known
+    assert grows.bytes_per_call == 64 * 64 * 4
+    assert "kept (list)" in grows.holder
+    outside = growth(many_operations, iterations=6)
+    assert not any("A recording is open" in note for note in outside.notes)
+
+
 def test_resident_set_that_rises_with_nothing_alive_is_the_allocator() -> None:
     # In a process of its own: memory that an earlier test gave back would be used again.
     done = subprocess.run(

@@ -45,7 +45,12 @@ from lessons_lib.instruments.holders.budget import SearchBudget
 from lessons_lib.instruments.holders.names import type_name
 from lessons_lib.instruments.holders.object_types import Kind, tensor_bytes
 from lessons_lib.instruments.holders.search import who_holds
+from lessons_lib.recording.recorder import is_recording
 
+_RECORDED: Final = (
+    "A recording is open, and what its profiler notes of each call lies in the C heap: native "
+    "memory and the resident set were not judged. Call growth outside of the recording for these."
+)
 _SUSPECTS: Final = 5
 _SUSPECTS_SHARE: Final = 0.3  # of the search's time: what the calls leave behind matters more
 
@@ -112,9 +117,9 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
     iterations = check_count(iterations, "iterations", 5)
     warmup = check_count(warmup, "warmup", 0)
     call = _Steps(step, takes_number(step))
-    baseline, budget = HeapBaseline(), SearchBudget()
+    baseline, budget, recorded = HeapBaseline(), SearchBudget(), is_recording()
     try:
-        sampler = _measured(call, baseline, warmup, iterations)
+        sampler = _measured(call, baseline, warmup, iterations, native=not recorded)
         evidence = sampler.evidence(warmup)
         waiting = float(sampler.waiting[warmup + 1 :].mean())
         seen, cache, extra = _explained(call, sampler, evidence, budget)
@@ -125,16 +130,21 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
     causes = judge(evidence, seen, cache)
     notes = (*run_notes(evidence, seen, causes, waiting), *seen.notes, *extra, BLIND)
     label = str(getattr(step, "__name__", type(step).__name__))
+    if recorded:
+        notes = (_RECORDED, *notes)
     return Growth(label, iterations, warmup, causes, evidence, notes)
 
 
-def _measured(call: _Steps, baseline: HeapBaseline, warmup: int, iterations: int) -> Sampler:
+def _measured(
+    call: _Steps, baseline: HeapBaseline, warmup: int, iterations: int, *, native: bool
+) -> Sampler:
     """Call the step, and read everything before the first call and after each."""
     gc.collect()
     everything = gc.get_objects()
     baseline.move()
     collect = collects_by_itself()
-    sampler = Sampler(baseline, warmup + iterations + 1, everything, collect=collect)
+    readings = warmup + iterations + 1
+    sampler = Sampler(baseline, readings, everything, collect=collect, native=native)
     everything.clear()  # before a call that may raise, and whose traceback would keep it
     sampler.read()
     for number in range(warmup + iterations):

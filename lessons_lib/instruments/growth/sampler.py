@@ -72,14 +72,23 @@ class Sampler:
         All objects alive now; not kept.
     collect : bool
         Whether garbage is collected before each reading; not where the program never collects.
+    native : bool
+        Whether the C heap and the resident set are read; not where a recording fills them.
     """
 
     def __init__(
-        self, baseline: HeapBaseline, readings: int, everything: list[object], *, collect: bool
+        self,
+        baseline: HeapBaseline,
+        readings: int,
+        everything: list[object],
+        *,
+        collect: bool,
+        native: bool,
     ) -> None:
         self.kinds = Kinds()
         self.baseline = baseline
         self.collect = collect
+        self.native = native
         self.rows: dict[str, Floats] = {name: np.full(readings, np.nan) for name in COLUMNS}
         self.waiting = np.zeros(readings)  # tensor bytes that only the collector could free
         self.count = 0
@@ -114,10 +123,11 @@ class Sampler:
         held = row["live_tensor_bytes"][i] + row["variable_bytes"][i]
         row["hidden_bytes"][i] = pool - held
         del found
-        row["c_heap"][i] = _or_nan(system.c_heap_bytes())
-        row["rss"][i] = _or_nan(system.resident_bytes())
-        if system.trim():
-            row["rss_trimmed"][i] = _or_nan(system.resident_bytes())
+        if self.native:
+            row["c_heap"][i] = _or_nan(system.c_heap_bytes())
+            row["rss"][i] = _or_nan(system.resident_bytes())
+            if system.trim():
+                row["rss_trimmed"][i] = _or_nan(system.resident_bytes())
         self.count += 1
 
     def _find(self) -> _Found:
