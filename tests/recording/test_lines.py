@@ -479,6 +479,27 @@ def test_a_vectorised_loop_is_no_gradient(x: Any) -> None:
     assert [b.forward_line for b in made] == [None] * len(made)
 
 
+def test_what_builds_a_graph_out_of_eager_tensors(x: Any) -> None:
+    def jacobian() -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.tanh(x)  # here: jacobian_of
+        return tape.batch_jacobian(y, x)  # here: jacobian
+
+    def forward_mode() -> Any:
+        with tf.autodiff.ForwardAccumulator(x, x) as accumulator:
+            y = tf.tanh(x)  # here: jvp_of
+        return accumulator.jvp(y)
+
+    made = [b for b in big(run(jacobian)) if b.line]
+    assert ("Tanh", line("jacobian_of")) == (made[0].op, made[0].line and made[0].line.number)
+    # One value for each of the N inputs, at each of N * N.
+    assert max(b.nbytes for b in made) == N * S
+    assert {b.line.number for b in made[1:] if b.line} == {line("jacobian")}
+    known = line("jvp_of")
+    assert lines(run(forward_mode)) == [("Tanh", known), ("TanhGrad", known)]
+
+
 def test_keras_layers(x: Any) -> None:
     class Mine(tf.keras.layers.Layer):  # type: ignore[name-defined, misc, unused-ignore]
         def call(self, inputs: Any) -> Any:
