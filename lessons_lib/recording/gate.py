@@ -37,6 +37,11 @@ _FUNCTIONS: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
 _OPERATION_EVENTS: Final = 20
 _CONSTANT_EVENTS: Final = 5
 _UNKNOWN_FUNCTION: Final = 2000
+#: What a function that takes longer than others is taken for: loops of small operations write so
+#: many and more, so that a session of theirs is still read in time.
+_EVENTS_PER_SECOND: Final = 240_000
+#: How many times as long as others.
+_LONG: Final = 2.0
 #: While the profiler rests: the events of so many operations, after which counters are read.
 _RESTING_EVENTS: Final = 10 * _OPERATION_EVENTS
 # A call may wait for something that only comes after the change (a queue's next element).
@@ -67,6 +72,9 @@ class Gate:
         self._allowed = self._left = 0.0
         self._function_events = float(_UNKNOWN_FUNCTION)
         self._functions = 0
+        # How long functions took, how long one may take, and what those that took longer count for.
+        self._seconds = self._further = 0.0
+        self._usual_seconds = _UNKNOWN_FUNCTION / _EVENTS_PER_SECOND
         self._closed = False
         self._owner = 0
         self._opened = threading.Event()
@@ -104,18 +112,28 @@ class Gate:
         """Begin to count: call `due` once about so many events have been written."""
         self._allowed = self._left = events
         self._functions = 0
+        self._seconds = self._further = 0.0
 
-    def calls(self) -> tuple[float, int]:
-        """Give the events that were counted for eager operations, and the number of functions."""
-        spent = self._allowed - self._left
-        return spent - self._functions * self._function_events, self._functions
+    def calls(self) -> tuple[float, int, float]:
+        """Give the events of eager operations, about, and the number and seconds of functions."""
+        spent = self._allowed - self._left - self._further
+        return spent - self._functions * self._function_events, self._functions, self._seconds
 
-    def learn(self, calls: tuple[float, int], events: int) -> None:
+    def learn(self, calls: tuple[float, int, float], events: int) -> None:
         """Hear how many events there really were for what `calls` gave."""
-        operations, functions = calls
+        operations, functions, seconds = calls
         if functions:
             found = (events - operations) / functions
             self._function_events = max(found, _RESTING_EVENTS + 1.0)
+            self._usual_seconds = _LONG * seconds / functions
+
+    def _took(self, seconds: float) -> None:
+        """Count a function that ran longer than others for what it may have written."""
+        self._seconds += seconds
+        further = seconds * _EVENTS_PER_SECOND - self._function_events
+        if seconds > self._usual_seconds and further > 0:
+            self._further += further
+            self._left -= further
 
     def rest(self) -> None:
         """Call `due` at every call of a function, and at some operations."""
@@ -154,7 +172,13 @@ class Gate:
                     self._due()
                     self.inside[me] = 1
                     self._wait(me, depth)
-                return original(*args, **kwargs)
+                if not function:
+                    return original(*args, **kwargs)
+                start = time.perf_counter()
+                try:
+                    return original(*args, **kwargs)
+                finally:
+                    self._took(time.perf_counter() - start)
             finally:
                 self.inside[me] = depth
 

@@ -24,6 +24,7 @@ _CALLS: Final = {
     **dict.fromkeys(("While", "StatelessWhile"), (("body", "cond"), 0)),
 }
 _LOOPS: Final = ("While", "StatelessWhile")
+_GRADIENTS: Final = "gradients/"
 _VARIABLES: Final = ("VarHandleOp", "VariableV2", "Variable")
 #: Larger graphs are not looked into: nothing is said of their operations.
 _MOST_NODES: Final = 200_000
@@ -140,6 +141,7 @@ class _Reader:
         self._sources: dict[tuple[int, str, int], list[Source]] = {}
         self._variables: dict[int | tuple[str, ...], int] = {}
         self._captures: dict[str, Any] = {}
+        self._graphs: dict[Any, None] = {}
 
     def read(self, graph: Any) -> None:
         self._captures = {inner.op.name: outer for outer, inner in getattr(graph, "captures", ())}
@@ -159,11 +161,21 @@ class _Reader:
             for source in self._of(whole, tensor):
                 nodes[source.node].escapes = True
 
+    def _scope(self, graph: Any, name: str) -> Scope | None:
+        found = scope_of(graph, name)
+        forward = name.rpartition(_GRADIENTS)[2]
+        if found is None and forward != name:
+            # In the gradient of a loop's body the names are those of the body itself.
+            scopes = [scope for other in self._graphs if (scope := scope_of(other, forward))]
+            found = max(scopes, key=lambda scope: len(scope.path), default=None)
+        return found
+
     def _inline(self, place: _Inlined, depth: int) -> _Inlined:
         graph = place.graph
+        self._graphs[graph] = None
         place.arguments = {t.op.name: i for i, t in enumerate(getattr(graph, "inputs", ()))}
         for op in graph.get_operations():
-            scope = scope_of(graph, op.name) or place.scope
+            scope = self._scope(graph, op.name) or place.scope
             backward = place.backward or self._is_backward(op)
             if (call := _CALLS.get(op.type)) and depth < _DEEPEST:
                 inner = [

@@ -26,7 +26,9 @@ _TAPE: Final = "imperative_grad"
 _FRAMES: Final = 14
 _SUMS: Final = frozenset(("AddN", "UnsortedSegmentSum", "ConcatV2", "StridedSlice", "Cast"))
 #: Operations that need no values, only shapes.
-OF_SHAPES: Final = frozenset(("Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs"))
+OF_SHAPES: Final = frozenset(
+    ("BroadcastGradientArgs", "OnesLike", "Rank", "Shape", "ShapeN", "Size", "ZerosLike")
+)
 _CONSTANTS: Final = frozenset(("Const", "NoOp"))
 #: Operations that write a variable.
 UPDATES: Final = re.compile(

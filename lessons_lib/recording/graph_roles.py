@@ -32,6 +32,8 @@ _VIEWS: Final = frozenset(
         "PreventGradient", "Reshape", "Squeeze", "StopGradient",
     )
 )  # fmt: skip
+#: Operations that may give parts of an input's memory, and which input it is.
+_PARTS: Final = {"Slice": 0, "Split": 1, "SplitV": 0, "StridedSlice": 0, "Unpack": 0}
 #: Operations that keep a tensor for later in a value of their own.
 _KEEPERS: Final = frozenset(
     ("OptionalFromValue", "TensorListPushBack", "TensorListSetItem", "TensorArrayWriteV3")
@@ -120,6 +122,8 @@ class Roles:
         category = next((c for c in _ORDER if c in found), Category.TEMPORARIES)
         if category is Category.TEMPORARIES and node.escapes:
             category = rest
+        if category is Category.GRADIENTS:
+            layer = self._layer_of_gradient(places) or layer
         holders = [v for place in places if (v := self._assigned(*place)) is not None]
         if not holders:
             return Purpose(category, phase, layer)
@@ -129,6 +133,21 @@ class Roles:
         variable = self.flow.variables[index]
         layer = variable.layer or layer
         return Purpose(self.categories[index], phase, layer, variable.name, variable.number)
+
+    def _layer_of_gradient(self, places: Iterable[tuple[int, int]]) -> str | None:
+        """Give the layer of the variable that the update first writes by a gradient."""
+        nodes = self.flow.nodes
+        todo = dict.fromkeys(node for place in places for node, _ in self.chain(*place))
+        queue = list(todo)
+        for number in queue:  # which grows: the nearest ones come first
+            for use in (use for uses in nodes[number].uses for use in uses):
+                user = nodes[use.node]
+                if user.variables and UPDATES.fullmatch(user.type):
+                    return self.flow.variables[user.variables[0]].layer
+                if use.node not in todo and self.phases[use.node] is Phase.UPDATE:
+                    todo[use.node] = None
+                    queue.append(use.node)
+        return None
 
     def _assigned(self, number: int, output: int) -> int | None:
         """Give the variable that takes an output over."""
@@ -187,6 +206,8 @@ class Roles:
             return [0]
         if user.path in self._allocating or user.type in _NEVER_FORWARD:
             return []
+        if user.type in _PARTS:
+            return [*range(len(user.outputs))] if place == _PARTS[user.type] else []
         return [i for i, output in enumerate(user.outputs) if form.same_form(output)]
 
 

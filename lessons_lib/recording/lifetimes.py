@@ -22,6 +22,7 @@ from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.purposes import Earlier, settle
 from lessons_lib.recording.rows import Rows, fold_into, thinned
 from lessons_lib.recording.session_checks import Change, SessionCheck, checked
+from lessons_lib.recording.takeovers import Takeovers
 
 PICOSECOND: Final = 1e-12
 #: Rows of buffers that are kept one by one; a picture of more is no clearer, and they take 7 MB.
@@ -107,6 +108,7 @@ class Ledger:
         self._alive: dict[int, int] = {}
         self._events = 0
         self._live = 0
+        self._takeovers = Takeovers(self.table)
         # Number, time and live bytes of some events: the highest and the last of each part.
         self._curve = np.zeros((0, 3))
         self._markers: dict[int, float] = {}
@@ -125,6 +127,7 @@ class Ledger:
         The curve goes on by the allocator's counters, whose bytes are rounded up.  What lived
         before is taken to live on, as far as the counters have room for it: what is oldest first.
         """
+        self._takeovers.forget()
         for window in self.windows:
             window.rests.append(rest)
         readings = np.array(rest.readings, np.float64).reshape(-1, 3)
@@ -237,7 +240,8 @@ class Ledger:
 
         Last, whether the release of a buffer was missed earlier: it then counts here.
         """
-        alive = self._alive
+        alive, takeovers = self._alive, self._takeovers
+        settled: dict[int, int] = {}
         known = len(self._rows)
         rows: list[tuple[int, int, int, int, float]] = []
         deaths: list[tuple[int, int, float]] = []
@@ -246,12 +250,17 @@ class Ledger:
         sizes = self._rows.nbytes
         number = self._events
         missed = False
+
+        def made(row: int) -> int:
+            return int(self._rows.site[row]) if row < known else rows[row - known][0]
+
         for event, site in zip(events, sites, strict=True):
             moment = start + event.time * PICOSECOND
             row = alive.pop(event.address, None)
             if event.allocates:
                 if row is not None:  # its release was not seen: it must have been before
                     missed = True
+                    settled[row] = takeovers.freed(made(row), event.address)
                     deaths.append((row, number, moment))
                     moments.append(moment)
                     deltas.append(-(int(sizes[row]) if row < known else rows[row - known][1]))
@@ -259,16 +268,19 @@ class Ledger:
                 alive[event.address] = known + len(rows)
                 rows.append((site, event.requested, event.reserved, number, moment))
                 deltas.append(event.requested)
+                takeovers.born(site, event.address, event.step)
             else:
                 if row is None:  # born before anything was recorded
                     row = known + len(rows)
                     rows.append((-1, event.requested, event.reserved, -1, 0.0))
+                settled[row] = takeovers.freed(made(row), event.address)
                 deaths.append((row, number, moment))
                 deltas.append(-event.requested)
             moments.append(moment)
             number += 1
         self._events = number
         self._rows = self._rows.with_more(Rows.of(rows))
+        self._rows.site[list(settled)] = list(settled.values())
         if deaths:
             index, died, at = zip(*deaths, strict=True)
             self._rows.died[list(index)] = died

@@ -47,10 +47,6 @@ def step_of(model: Any, loss: Callable[[Any], Any], optimizer: Any, *, graph: bo
     return tf.function(step) if graph else step
 
 
-def lstm() -> tuple[Any, Any]:
-    return keras.Sequential([keras.Input((5, 24)), layers.LSTM(32)]), tf.random.normal((4, 5, 24))
-
-
 def regularized() -> tuple[Any, Any]:
     dense = layers.Dense(96, kernel_regularizer="l2")
     return keras.Sequential([keras.Input((64,)), dense]), tf.random.normal((8, 64))
@@ -82,7 +78,7 @@ def weight_bytes(model: Any) -> int:
     return sum(int(np.prod(v.shape)) for v in model.trainable_variables) * FLOAT
 
 
-@pytest.mark.parametrize("make", [lstm, regularized, attention, tied])
+@pytest.mark.parametrize("make", [regularized, tied])
 def test_gradients_of_an_eager_step_are_as_large_as_the_weights(make):
     model, x = make()
     optimizer = keras.optimizers.SGD(momentum=0.9)
@@ -97,7 +93,7 @@ def test_gradients_of_an_eager_step_are_as_large_as_the_weights(make):
     assert born(rec, Category.OPTIMIZER) == weight_bytes(model) + 8
 
 
-@pytest.mark.parametrize("make", [lstm, regularized, attention, tied])
+@pytest.mark.parametrize("make", [regularized, tied])
 def test_gradients_in_a_graph_are_found_through_forwarding(make):
     model, x = make()
     step = step_of(

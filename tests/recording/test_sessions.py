@@ -14,9 +14,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.recording.gate import Gate
 from lessons_lib.recording.pacing import Pacing
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
+from lessons_lib.recording.session import SESSION_EVENTS
 from tests.support.exactness_checks import CHECKS, Check, ints, new, ready, scalar
 from tests.support.programs import Dropped, Graph, Loop, Machine, New, Program, Tape, programs
 from tests.support.sessions import cut_after
@@ -175,6 +177,24 @@ def test_a_saved_folded_recording_is_loaded(tmp_path: Any) -> None:
     again = Recording.load(tmp_path / "r.json")
     assert again == recording
     assert again.buffers.total == 50
+
+
+def test_a_function_that_takes_long_is_read_soon_until_it_is_known() -> None:
+    gate = Gate(lambda: None)
+    gate.allow(SESSION_EVENTS)
+    gate._took(0.001)
+    assert not gate.is_due
+    gate._took(1.0)  # a loop may have written hundreds of thousands of events
+    assert gate.is_due
+    gate.learn((0.0, 1, 1.0), events=300)  # it was a large operation
+    gate.allow(SESSION_EVENTS)
+    gate._took(1.0)
+    assert not gate.is_due
+    gate.learn((0.0, 1000, 1.0), events=300_000)
+    gate.allow(SESSION_EVENTS)
+    gate._took(1.0)  # and this is another function
+    assert gate.is_due
+    assert gate.calls()[0] == 0  # no eager operations
 
 
 # ---------------------------------------------------------------- windows
