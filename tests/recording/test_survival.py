@@ -130,7 +130,7 @@ STAGES = [
     (call_log.Watcher, "take"),
     (lifetimes.Ledger, "add"),
     (lifetimes.Ledger, "finish"),
-    (session.Session, "mark"),
+    (session, "mark_moment"),
 ]
 
 
