@@ -115,8 +115,9 @@ def draw_growth(result: Growth, ax: Axes | None = None) -> Axes:
             ax.plot(calls, gained, color=colour, linestyle=style, linewidth=2.4 if strong else 1.4)
             low, high = min(low, float(gained.min())), max(high, float(gained.max()))
             gain = float(gained[-1])
-            text = f"{label} {'+' if gain >= 0 else ''}{about(gain)[2:]}"
-            ends.append(LineEnd(gain, text, colour, strong))
+            # Noisy, all of them: the allocator counts what it sets aside for a tensor.
+            size = about(gain) if gain < 0 else about(gain).replace("≈ ", "≈ +")
+            ends.append(LineEnd(gain, f"{label} {size}", colour, strong))
         ax.axvspan(-result.warmup, 0, color=FAINT_INK, alpha=0.1, linewidth=0)
         ax.set_xlim(-result.warmup, max(result.iterations, 1))
         ax.set_ylim(low - 0.03 * (high - low), high + 0.1 * (high - low))
