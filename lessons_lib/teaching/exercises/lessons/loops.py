@@ -253,7 +253,7 @@ _q5 = Exercise(
     solution_code=chain_gradient_solution,
     inputs=_chain,
     shown={"rows": 512, "width": 128, "n": 36},
-    graded=({"rows": 1024, "width": 64, "n": 49}, {"rows": 1536, "width": 48, "n": 64}),
+    graded=({"rows": 640, "width": 64, "n": 49}, {"rows": 768, "width": 48, "n": 64}),
     limits=(
         Limit(
             Quantity.PEAK,

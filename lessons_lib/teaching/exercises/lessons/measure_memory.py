@@ -256,7 +256,7 @@ _q4 = Exercise(
     ),
     requires=(_never_whole_in_float64,),
     shown={"rows": 64, "width": 8192},
-    graded=({"rows": 64, "width": 16384}, {"rows": 96, "width": 8192}),
+    graded=({"rows": 40, "width": 12288}, {"rows": 96, "width": 8192}),
     limits=(
         Limit(
             Quantity.PEAK,

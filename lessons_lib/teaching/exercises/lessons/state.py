@@ -172,7 +172,7 @@ _q3 = Exercise(
     solution_code=gelu_gradient_solution,
     inputs=lambda size, seed: Inputs((normal(seed, size["rows"], size["width"]) + 1.0, size["n"])),
     shown={"rows": 512, "width": 128, "n": 16},
-    graded=({"rows": 512, "width": 160, "n": 16}, {"rows": 768, "width": 128, "n": 20}),
+    graded=({"rows": 384, "width": 128, "n": 16}, {"rows": 512, "width": 96, "n": 20}),
     limits=(
         Limit(
             Quantity.PEAK,
