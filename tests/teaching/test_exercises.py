@@ -18,7 +18,7 @@ from lessons_lib.teaching.catalogue import COUNTS
 from lessons_lib.teaching.exercises import LESSONS, exercises, grading
 from lessons_lib.teaching.exercises.exercise import Exercise, Inputs, Way, source_of
 from lessons_lib.teaching.exercises.expected import Expected, difference, expect
-from lessons_lib.teaching.exercises.limits import Quantity, Size
+from lessons_lib.teaching.exercises.limits import Size
 from lessons_lib.teaching.exercises.question import Question
 from lessons_lib.teaching.exercises.result import Status
 from lessons_lib.teaching.exercises.running import expected_values
@@ -100,13 +100,12 @@ def test_wrong_answers_fail_for_the_right_reason(question: Question, wrong: Wron
         assert wrong.says or "expected" in result.message
     elif result.status is Status.OVER_BUDGET and figure is not None:
         assert figure.sentence() in result.message
-        if figure.quantity.in_bytes and figure.quantity is not Quantity.GRAPH:
-            # The learner's own line is named.
-            assert result.blame is not None, str(result)
-            assert result.blame.described in result.message
-            # One wrong answer of the capstone is the script that the lesson itself gives.
-            given = wrong.answer is teaching.capstone.train_faulty
-            assert ("exercises/lessons" if given else "wrong_answers") in result.blame.file
+        # The learner's own line is named.
+        assert result.blame is not None, str(result)
+        assert result.blame.described in result.message
+        # One wrong answer of the capstone is the script that the lesson itself gives.
+        given = wrong.answer is teaching.capstone.train_faulty
+        assert ("exercises/lessons" if given else "wrong_answers") in result.blame.file
 
 
 @pytest.mark.slow

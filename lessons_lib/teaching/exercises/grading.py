@@ -20,6 +20,7 @@ from lessons_lib.common.units import MIB, format_bytes
 from lessons_lib.teaching.exercises.exercise import Exercise, function_of
 from lessons_lib.teaching.exercises.expected import is_nothing
 from lessons_lib.teaching.exercises.faults import EMPTY, GradingStopped, is_unwritten
+from lessons_lib.teaching.exercises.graph_counter import GraphCount
 from lessons_lib.teaching.exercises.limits import Figure, Limit, Quantity, Size
 from lessons_lib.teaching.exercises.measuring import HEAP_FLOOR
 from lessons_lib.teaching.exercises.result import CheckResult, Status
@@ -114,14 +115,12 @@ def _compared_run(
 
 
 def _broken_for_good(exercise: Exercise, number: int, runs: list[Run]) -> tuple[Limit, ...]:
-    """Give the limits of counts that runs broke: another run could not mend that."""
-    figures, size = _combine(runs).figures, exercise.graded[number]
-    return tuple(
-        limit
-        for limit in exercise.limits
-        if limit.quantity in (Quantity.TRACES, Quantity.OPS)
-        and figures[limit.quantity] > limit.budget(size)
-    )
+    """Give the decisive limit if it is one of counts that runs broke: no other run mends that."""
+    figures, limit = _combine(runs).figures, exercise.limits[0]
+    counts = limit.quantity in (Quantity.TRACES, Quantity.OPS)
+    if counts and figures[limit.quantity] > limit.budget(exercise.graded[number]):
+        return (limit,)
+    return ()
 
 
 def _ceiling(exercise: Exercise, size: Size) -> int:
@@ -258,7 +257,7 @@ def _blame(quantity: Quantity, run: Run) -> tuple[Line | None, str]:
             by = lambda row: int(row.allocated_bytes)  # noqa: E731
             heap = 2 * usage.numpy_bytes > usage.allocated_bytes
         case _:
-            return None, ""
+            return _blame_in_graphs(quantity, usage.graphs)
     if heap and usage.arrays:
         line = max(usage.arrays, key=lambda line: usage.arrays[line])
         return line, f"Most of NumPy's arrays were made at {line.described}."
@@ -267,3 +266,15 @@ def _blame(quantity: Quantity, run: Run) -> tuple[Line | None, str]:
     if heap or top is None or top.line is None:
         return None, ""
     return top.line, f"Most of it was made at {top.line.described}."
+
+
+def _blame_in_graphs(quantity: Quantity, graphs: GraphCount) -> tuple[Line | None, str]:
+    match quantity:
+        case Quantity.TRACES:
+            times, line = graphs.most_traced()
+            said = f"One function was traced {times} times; look at"
+        case Quantity.OPS:
+            line, said = graphs.line_of_ops(), "Most operations come from"
+        case _:
+            line, said = graphs.line_of_constant(), "The largest constant in a graph comes from"
+    return (None, "") if line is None else (line, f"{said} {line.described}.")

@@ -9,16 +9,39 @@ While a block is watched, three functions of TensorFlow are replaced by wrappers
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from lessons_lib.common.internals import BaseSession, EagerContext, function_definition
 from lessons_lib.common.patching import patched
 from lessons_lib.common.runtime import tf
+from lessons_lib.common.source import Line, Place, is_converted, statement_of, user_place
 from lessons_lib.instruments.tracing.graph_contents import graph_size
-from lessons_lib.instruments.tracing.hooks import listening
+from lessons_lib.instruments.tracing.hooks import calling_line, listening
+
+#: Of so many operations of a graph, one in even steps, it is noted where they were made.
+_NOTED_OPS: Final = 32
+
+
+#: A line of the user's, and whether it is known only as far as its statement.
+_Place = tuple[Place, bool] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A graph that was made: its name, the line that called for it, and where its parts come from.
+
+    Lines are read afterwards: their texts would count as Python's bytes.
+    """
+
+    name: str
+    called_at: Line | None
+    ops: int
+    places: tuple[_Place, ...]
+    constant: tuple[int, _Place]
 
 
 @dataclass(slots=True)
@@ -35,6 +58,8 @@ class GraphCount:
         Types of operation in each of them, inner functions included.
     session_runs : int
         Runs of ``tf.compat.v1.Session``.
+    caller : Line or None
+        The user's line that runs the block.
     """
 
     traces: int = 0
@@ -43,18 +68,79 @@ class GraphCount:
     calls: dict[str, int] = field(default_factory=dict)
     kernels: dict[str, set[str]] = field(default_factory=dict)
     session_runs: int = 0
+    caller: Line | None = None
+    _made: list[_Made] = field(default_factory=list)
 
-    def add(self, graph: Any) -> None:
+    def add(self, graph: Any, called_at: Line | None = None) -> None:
         """Count a graph's operations and bytes."""
         ops, nbytes = graph_size(graph)
         self.ops += ops
         self.nbytes += nbytes
+        own = graph.get_operations()
+        constants = [(_constant_bytes(op), op) for op in own if op.type == "Const"]
+        nbytes, largest = max(constants, key=lambda constant: constant[0], default=(0, None))
+        self._made.append(
+            _Made(
+                name=str(getattr(graph, "name", "")),
+                called_at=called_at,
+                ops=ops,
+                places=tuple(map(_place_of, own[:: len(own) // _NOTED_OPS + 1])),
+                constant=(nbytes, _place_of(largest)),
+            )
+        )
+
+    def most_traced(self) -> tuple[int, Line | None]:
+        """Tell how often the function that was traced most was, and where.
+
+        The line is the one that called for the traces or, where the block's own caller did, the
+        first one in the graph.
+        """
+        times = Counter(made.name for made in self._made)
+        name, most = times.most_common(1)[0] if times else ("", 0)
+        last = next((made for made in reversed(self._made) if made.name == name), None)
+        if last is None or (last.called_at is not None and last.called_at != self.caller):
+            return most, None if last is None else last.called_at
+        return most, next(self._lines(last.places), None)
+
+    def line_of_ops(self) -> Line | None:
+        """Give the user's line that made most operations, by a part of them."""
+        by_line: Counter[Line] = Counter()
+        for made in self._made:
+            for line in self._lines(made.places):
+                by_line[line] += made.ops
+        return max(by_line, key=lambda line: by_line[line], default=None)
+
+    def line_of_constant(self) -> Line | None:
+        """Give the user's line that put the largest constant into a graph."""
+        largest = max((made.constant for made in self._made), key=lambda c: c[0], default=None)
+        return None if largest is None else next(self._lines(largest[1:]), None)
+
+    def _lines(self, places: Iterable[_Place]) -> Iterator[Line]:
+        """Give the lines of places, without the one that runs the block."""
+        for found in places:
+            if found is not None:
+                place, converted = found
+                line = (statement_of(place) if converted else place).line()
+                if line != self.caller:
+                    yield line
 
     def runs_of(self, *kernels: str) -> int:
         """Count the runs of functions whose graph has all of these types of operation."""
         return sum(
             count for name, count in self.calls.items() if set(kernels) <= self.kernels[name]
         )
+
+
+def _constant_bytes(op: Any) -> int:
+    (output,) = op.outputs
+    return (output.shape.num_elements() or 0) * int(output.dtype.size or 1)
+
+
+def _place_of(op: Any) -> _Place:
+    """Give the innermost place of the user's that made an operation; its stack goes with it."""
+    frames = [(frame.filename, frame.lineno or 0) for frame in getattr(op, "traceback", None) or ()]
+    place = user_place(reversed(frames))
+    return None if place is None else (place, is_converted(name for name, _ in frames))
 
 
 def _types_in(name: str, seen: set[str]) -> set[str]:
@@ -82,7 +168,7 @@ class GraphCounter:
     """Context manager; ``with GraphCounter() as count:`` gives a `GraphCount`."""
 
     def __init__(self) -> None:
-        self.count = GraphCount()
+        self.count = GraphCount(caller=calling_line())
         self._stack = ExitStack()
         self._plain: list[Any] = []
 
@@ -132,4 +218,4 @@ class GraphCounter:
         """Count one trace (called by the hook)."""
         if tf.executing_eagerly():
             self.count.traces += 1
-            self.count.add(concrete.graph)
+            self.count.add(concrete.graph, None if sighting is None else sighting.line)
