@@ -292,6 +292,22 @@ def test_lessons_hold_their_exercises_as_they_are() -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("module", list(LESSONS.values()))
+def test_a_core_lesson_has_a_diagnosis_and_another_exercise(module: str) -> None:
+    cells = notebook_cells()
+    core = {path.name for path in LESSON_FOLDER.glob("*.ipynb")}
+    here = [
+        question
+        for question in exercises(module)
+        if all(cells.get(cell.source.strip()) in core for cell in question.cells())
+    ]
+    kinds = [isinstance(question, Question) for question in here]
+    # The lesson on growth has its clinic: programs to be named and mended.
+    clinic = any(source.endswith("first.fix(make_step)") for source in cells)
+    assert False in kinds
+    assert True in kinds or (module == "growth" and clinic)
+
+
 def test_a_changed_cell_is_noticed() -> None:
     question = teaching.loops.q1
     cells = {cell.source.strip(): "03" for cell in question.cells()}

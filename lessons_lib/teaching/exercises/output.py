@@ -30,16 +30,24 @@ class _Limited(io.TextIOBase):
         self._left -= min(self._left, len(text))
         return len(text)
 
+    def say(self, text: str) -> None:
+        """Write something beyond the limit."""
+        self._target.write(text)  # type: ignore[attr-defined]
+
     def flush(self) -> None:
         self._target.flush()  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
 def limited_output(*, shown: bool, most: int = _MOST_CHARACTERS) -> Iterator[None]:
-    """Let a block print up to `most` characters, or nothing; say so where it was cut."""
-    target = sys.stdout
-    limited = _Limited(target, most if shown else 0)
-    with contextlib.redirect_stdout(limited):
+    """Let a block print up to `most` characters, or nothing; say so where it was cut.
+
+    Output and error stream have the limit each.  What C++ writes, as `tf.print` does in a graph,
+    goes past Python's streams.
+    """
+    out, err = (_Limited(stream, most if shown else 0) for stream in (sys.stdout, sys.stderr))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         yield
-    if shown and limited.cut:
-        target.write(f"\n… cut here: your answer printed more than {most:,} characters.\n")
+    for limited in (out, err):
+        if shown and limited.cut:
+            limited.say(f"\n… cut here: your answer printed more than {most:,} characters.\n")
