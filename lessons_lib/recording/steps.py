@@ -7,6 +7,7 @@ each step.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import sys
@@ -268,7 +269,8 @@ class _Listening:
         def wrapper(callbacks: Any, number: int, *rest: Any, **more: Any) -> Any:
             result = original(callbacks, number, *rest, **more)
             # What other callbacks do belongs to the step that ends, and to none before one begins.
-            self._say(said, number if said is Said.EPOCH else 0)
+            with contextlib.suppress(Exception):  # a fault of ours costs a step, not the run
+                self._say(said, number if said is Said.EPOCH else 0)
             return result
 
         return wrapper

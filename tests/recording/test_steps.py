@@ -83,6 +83,18 @@ def test_fit_is_recognised(eagerly, tmp_path):
     assert again.resident_bytes == rec.resident_bytes
 
 
+def test_a_fault_of_ours_does_not_reach_the_fit(monkeypatch):
+    def fail(*_):
+        raise ValueError("ours")
+
+    monkeypatch.setattr(StepLog, "say", fail)
+    callbacks = tf.keras.callbacks.CallbackList([])
+    with ll.record() as rec:
+        callbacks.on_train_batch_begin(0)
+        callbacks.on_train_batch_end(0)
+    assert rec.step_marks == ()
+
+
 def test_without_steps_nothing_is_said():
     with ll.record() as rec:
         tf.ones((4,))
