@@ -116,15 +116,13 @@ def observe(
             tracemalloc.stop()
         heap = Heap(budget)
         found = survey(new, untracked, kinds, [*ours, ours], heap, budget)
-        garbage: list[Any] = []
-        if not plan.collect and found.complete:
-            garbage += [t for t in new if id(t) not in found.reached]
+        unseen = not plan.collect and found.complete
+        garbage = [t for t in new if unseen and id(t) not in found.reached]
         cyclic = set(map(id, gc.get_referents(*garbage))).difference(found.reached)
         uncollected = len(garbage) / CALLS
         garbage.clear()
-        left = Leftovers(
-            staying, seen.first, seen.later, _growing(seen.counts), found, lines, cyclic
-        )
+        growing = _growing(seen.counts)
+        left = Leftovers(staying, seen.first, seen.later, growing, found, lines, cyclic)
         unheld = _unheld(new, left)
         new.clear()
         untracked.clear()
