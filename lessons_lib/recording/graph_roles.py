@@ -106,12 +106,17 @@ class Roles:
         node = self.flow.nodes[number]
         # What is made of constants and shapes alone is made at any time.
         phase = self.phases[number] if self.timed[number] else None
-        layer = node.scope.path if node.scope and node.scope.owner is Owner.LAYER else None
+        scope = node.scope
+        if node.type == "ZerosLike" and scope is None and node.inputs[0]:
+            scope = self.flow.nodes[node.inputs[0][0].node].scope
+        layer = scope.path if scope and scope.owner is Owner.LAYER else None
         if node.variables and UPDATES.fullmatch(node.type):
             variable = node.variables[0]
             # A copy, made because something still reads the old value.
             held = self._held(variable, phase, layer)
             return replace(held, before=Category.TEMPORARIES)
+        if not kind:  # what a kernel needs for itself
+            return Purpose(Category.TEMPORARIES, phase, layer)
         outputs = [i for i, output in enumerate(node.outputs) if _may_be(output, shape, dtype)]
         rest = Category.TEMPORARIES if self.trains or self.keeps else Category.OTHER
         # The optimiser may have put a small operation under the name of another one.

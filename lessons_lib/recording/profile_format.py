@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lessons_lib.common.internals import profile_message
 from lessons_lib.common.runtime import tf
@@ -30,6 +30,10 @@ _ITERATOR: Final = "Iterator::"
 CAPTURED: Final = f"{_ITERATOR}Map"
 #: What a pipeline's own threads run: ``ParallelMapProduce``, and the functions that it maps.
 _PIPELINE_WORK: Final = re.compile(r"(?P<name>\w+)Produce|InstantiatedCapturedFunction::Run\w*")
+#: A graph's operation that ran: its name and the type of its kernel.
+_KERNEL: Final = re.compile(r"(?P<name>[^:]+):(?P<type>\w+)")
+#: How many events before an allocation its kernel's may be.
+_NEAR: Final = 32
 _ALLOCATION: Final = "MemoryAllocation"
 _DEALLOCATION: Final = "MemoryDeallocation"
 #: Events that are read, under our own copy of the name, so that they compare by identity.
@@ -173,39 +177,57 @@ def read_profile(data: bytes) -> Segment:
     return segment
 
 
-def _read_plane(plane: Any, segment: Segment) -> None:
-    names = {key: meta.name for key, meta in plane.event_metadata.items()}
-    stats = {key: meta.name for key, meta in plane.stat_metadata.items()}
-    named: dict[int, str] = {}
-    wanted: dict[int, str] = {}
-    for key, name in names.items():
+class _Names(NamedTuple):
+    """What a plane's numbers of events stand for."""
+
+    #: Kinds of events that are read.
+    wanted: dict[int, str]
+    #: Functions that are called, and iterators.
+    named: dict[int, str]
+    #: Operations of graphs.
+    kernels: dict[int, str]
+
+
+def _names(plane: Any, segment: Segment) -> _Names:
+    names = _Names({}, {}, {})
+    for key, meta in plane.event_metadata.items():
+        name = meta.name
         if name in _WANTED:
-            wanted[key] = _WANTED[name]
+            names.wanted[key] = _WANTED[name]
         elif name.startswith(_FUNCTION_CALL):
-            wanted[key] = _FUNCTION_CALL
-            named[key] = name.partition(": ")[2]
+            names.wanted[key] = _FUNCTION_CALL
+            names.named[key] = name.partition(": ")[2]
         elif name.startswith(_ITERATOR):
-            wanted[key] = _ITERATOR
-            named[key] = name
+            names.wanted[key] = _ITERATOR
+            names.named[key] = name
         elif match := _PIPELINE_WORK.fullmatch(name):
-            wanted[key] = _ITERATOR
-            named[key] = f"{_ITERATOR}{match['name']}" if match["name"] else CAPTURED
-        elif ":" in name:
-            # A graph operation that ran is an event "name:Type".
-            operation, _, kernel = name.rpartition(":")
-            segment.executed.setdefault(operation, set()).add(kernel)
+            names.wanted[key] = _ITERATOR
+            names.named[key] = f"{_ITERATOR}{match['name']}" if match["name"] else CAPTURED
+        elif match := _KERNEL.fullmatch(name):
+            names.kernels[key] = match["name"]
+            segment.executed.setdefault(match["name"], set()).add(match["type"])
+    return names
+
+
+def _read_plane(plane: Any, segment: Segment) -> None:
+    stats = {key: meta.name for key, meta in plane.stat_metadata.items()}
+    wanted, named, kernels = _names(plane, segment)
     reader = _StatReader(stats)
     for thread, line in enumerate(plane.lines):
         segment.pipeline = segment.pipeline or line.name.startswith(_PIPELINE_THREAD)
         base = line.timestamp_ns * 1000
         segment.events += len(line.events)
-        for event in line.events:
+        for place, event in enumerate(line.events):
             kind = wanted.get(event.metadata_id)
             if kind is None:
                 continue
             start = base + event.offset_ps
             if kind is _ALLOCATION or kind is _DEALLOCATION:
-                segment.memory.append(reader.memory(event, start, thread, kind is _ALLOCATION))
+                memory = reader.memory(event, start, thread, kind is _ALLOCATION)
+                if memory.allocates and not memory.op:
+                    before = line.events[max(place - _NEAR, 0) : place]
+                    _name(memory, before, base, kernels, segment)
+                segment.memory.append(memory)
             elif kind is CALL:
                 spans = segment.calls.setdefault(thread, [])
                 spans.append((start, start + event.duration_ps))
@@ -231,6 +253,24 @@ def _read_plane(plane: Any, segment: Segment) -> None:
         calls.sort()
     for iterators in segment.iterators.values():
         iterators.sort()
+
+
+def _name(
+    memory: MemoryEvent, before: Any, base: int, kernels: dict[int, str], segment: Segment
+) -> None:
+    """Say which graph operation allocated what its kernel did not say, as Eigen's functions do.
+
+    It is the kernel that runs on the thread; another allocation of its own tells of which step.
+    """
+    for event in reversed(before):
+        start = base + event.offset_ps
+        if event.metadata_id in kernels and start + event.duration_ps >= memory.time:
+            for other in reversed(segment.memory):
+                if other.thread != memory.thread or other.time < start:
+                    return
+                if other.step and other.op == kernels[event.metadata_id]:
+                    memory.op, memory.step = other.op, other.step
+                    return
 
 
 def _caller(runs: Any, time: int) -> str | None:
