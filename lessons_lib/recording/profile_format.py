@@ -30,6 +30,9 @@ _ITERATOR: Final = "Iterator::"
 CAPTURED: Final = f"{_ITERATOR}Map"
 #: What a pipeline's own threads run: ``ParallelMapProduce``, and the functions that it maps.
 _PIPELINE_WORK: Final = re.compile(r"(?P<name>\w+)Produce|InstantiatedCapturedFunction::Run\w*")
+#: What runs after a mapped function: of all transformations only this one allocates in it.
+_CALLBACK: Final = "ExecutorDoneCallback"
+_CALLING_BACK: Final = f"{_ITERATOR}MapAndBatch"
 #: A graph's operation that ran: its name and the type of its kernel.
 _KERNEL: Final = re.compile(r"(?P<name>[^:]+):(?P<type>\w+)")
 #: How many events before an allocation its kernel's may be.
@@ -200,6 +203,8 @@ def _names(plane: Any, segment: Segment) -> _Names:
         elif name.startswith(_ITERATOR):
             names.wanted[key] = _ITERATOR
             names.named[key] = name
+        elif name == _CALLBACK:
+            names.wanted[key] = _CALLBACK
         elif match := _PIPELINE_WORK.fullmatch(name):
             names.wanted[key] = _ITERATOR
             names.named[key] = f"{_ITERATOR}{match['name']}" if match["name"] else CAPTURED
@@ -244,6 +249,10 @@ def _read_plane(plane: Any, segment: Segment) -> None:
                 if name is not None:
                     segment.functions[step] = name
                     segment.started[step] = (thread, start)
+            elif kind is _CALLBACK:
+                if line.name.startswith(_PIPELINE_THREAD):
+                    spans_of_thread = segment.iterators.setdefault(thread, [])
+                    spans_of_thread.append((start, start + event.duration_ps, _CALLING_BACK))
             else:
                 named_spans = segment.iterators if kind is _ITERATOR else segment.function_calls
                 runs = named_spans.setdefault(thread, [])

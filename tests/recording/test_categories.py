@@ -246,6 +246,18 @@ def test_a_data_pipeline_is_named_by_what_keeps_it():
     assert "tf.data Shuffle" in {row.key for row in rec.by_layer().rows}
 
 
+def test_batches_of_a_parallel_map_are_inputs():
+    # TensorFlow fuses the two, and allocates batches in threads of its own.
+    data = tf.data.Dataset.from_tensor_slices(np.ones((32, 250), np.float32))
+    data = data.map(lambda x: x * 2, num_parallel_calls=2).batch(4)
+    with ll.record() as rec:
+        for _ in data:
+            pass
+    assert {row.key for row in rec.by_category().rows} == {"inputs"}
+    batches = {b.purpose.layer for b in rec.buffers if b.nbytes == 4 * 250 * FLOAT}
+    assert batches <= {"tf.data MapAndBatch", "tf.data ParallelBatch", "tf.data Batch"}
+
+
 def test_what_cannot_be_told_is_other():
     with ll.record() as rec:
         kept = tf.random.normal((100,)) + 1
