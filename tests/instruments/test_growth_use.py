@@ -21,12 +21,12 @@ from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.growth import Cause, growth
 from lessons_lib.instruments.growth.case import CacheTest
 from lessons_lib.instruments.growth.counters import Evidence
-from lessons_lib.instruments.growth.notes import LOSES_REFERENCES
+from lessons_lib.instruments.growth.notes import LOSES_REFERENCES, run_notes
 from lessons_lib.instruments.growth.observation import Observation
 from lessons_lib.instruments.growth.rules import judge
 from lessons_lib.instruments.growth.run import takes_number
 from lessons_lib.instruments.growth.thresholds import SMALL_POOL
-from lessons_lib.instruments.growth.trend import Series, fit
+from lessons_lib.instruments.growth.trend import Series, Shape, fit
 from tests.support import growing_steps as steps
 
 pytestmark = pytest.mark.usefixtures("time_enough")
@@ -191,6 +191,19 @@ def test_graphs_cost_their_constants_and_what_the_heap_gained(pool: int) -> None
     evidence = replace(Evidence(*[series(0)] * len(fields(Evidence))), **growing)
     (finding,) = judge(evidence, Observation(), CacheTest())
     assert (finding.cause, finding.bytes_per_call) == (Cause.GRAPH_GROWTH, pool + 70_000)
+
+
+def test_sum_is_no_plateau_where_a_part_of_it_grows() -> None:
+    calls = np.arange(10.0)
+    flat = fit("C heap", "bytes", np.ones(10), np.ones(3))
+    # Chunks of up to 128 KiB more than was asked for are handed out, and given back.
+    total = fit("tensor bytes", "bytes", 2.0**17 * np.minimum(calls, 4), np.zeros(3), least=64)
+    grows = fit("live tensors' bytes", "bytes", 2.0**14 * calls, np.zeros(3))
+    assert (total.shape, grows.shape) == (Shape.PLATEAU, Shape.GROWS)
+    evidence = replace(Evidence(*[flat] * len(fields(Evidence))), tensor_bytes=total)
+    for part, said in ((flat, True), (grows, False)):
+        notes = run_notes(replace(evidence, live_tensor_bytes=part), Observation(), (), 0.0)
+        assert any("tensor bytes rose" in note for note in notes) is said
 
 
 def test_fork_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
