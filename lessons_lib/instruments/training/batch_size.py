@@ -4,6 +4,10 @@ A step's peak is not one line in the batch size: the update's peak does not depe
 kernels' own memory grows in steps.  So sizes are tried, each on the highest of several runs; no
 size is tried that is more than twice the largest that was run before, and none for which the memory
 that is free may not do.
+
+Nor is a step's peak one number: the order of execution changes what is alive together, and the
+allocator hands out chunks of up to twice the size, by what happens to be free.  So a size fits only
+if all of many runs fitted and no smaller size that was tried failed.
 """
 
 from __future__ import annotations
@@ -16,8 +20,14 @@ from typing import Final
 from lessons_lib.common.results import Result, summary_html
 from lessons_lib.common.units import format_bytes
 
-#: How near to the first batch that does not fit the answer comes.
-_NEARNESS: Final = 0.02
+#: Sizes that are tried have a common grid, so that searches from any start can give the same
+#: answer: steps of a power of two, of 1/34 of the size or less, so within 3 %.
+_GRID: Final = 34
+#: A graph's order of execution and the state of the allocator's free chunks move the peak, by up to
+#: a fifth: at the edge, so many series of runs must fit.
+_SERIES: Final = 4
+#: As many steps of the grid above the answer are looked at for sizes that fit now and then.
+_DOUBTFUL: Final = 4
 #: A process needs more than its tensors: of what is free, this share may be used for trying.
 _USABLE: Final = 0.7
 
@@ -43,8 +53,9 @@ class BatchEstimate(Result):
     batch : int
         The answer; 0 when not even one example fits.
     low, high : int
-        The largest batch that fitted, and the largest that may fit: one less than the smallest
-        that did not.  They are equal to within 2 %, or to `batch` where the search ended early.
+        `batch`, and the largest batch that may fit: one less than the smallest of which no series
+        of runs fitted.  Between them a batch fits in some runs and not in others.  Without
+        such, they are equal to within 3 %, and equal where the search ended early.
     verified : bool
         Whether `batch` was run several times and always fitted, in the bytes requested and in
         those that the allocator set aside for them.
@@ -104,14 +115,32 @@ class _Search:
     peaks_of: Callable[[int], tuple[int, int] | None]
     budget: int
     free: Callable[[], int]
+    repeats: int
     tried: dict[int, tuple[int, int]] = field(default_factory=dict)
+    series: dict[int, list[bool]] = field(default_factory=dict)
 
-    def fits(self, batch: int) -> bool:
+    def run(self, batch: int) -> bool:
+        """Run a series; tell whether it fitted."""
         peaks = self.peaks_of(batch)
-        if peaks is None:
-            return False
-        self.tried[batch] = peaks
-        return max(peaks) <= self.budget
+        if peaks is not None:
+            requested, held = self.tried.get(batch, (0, 0))
+            self.tried[batch] = max(requested, peaks[0]), max(held, peaks[1])
+        fitted = peaks is not None and max(peaks) <= self.budget
+        # What memory does not do for is not run again.
+        again = 1 if peaks else self.repeats
+        self.series.setdefault(batch, []).extend([fitted] * again)
+        return fitted
+
+    def fits(self, batch: int, times: int = 1) -> bool:
+        """Tell whether each of so many series fitted; no more are run after one that did not."""
+        done = self.series.get(batch, [])
+        return all(done) and all(self.run(batch) for _ in range(times - len(done)))
+
+    def is_over(self, batch: int) -> bool:
+        """Tell whether none of half as many series fits."""
+        done = self.series.get(batch, [])
+        times = (self.repeats + 1) // 2 - len(done)
+        return not any(done) and not any(self.run(batch) for _ in range(times))
 
     def may_run(self, batch: int) -> bool:
         """Tell whether the free memory does, judged by the largest batch that was run."""
@@ -130,6 +159,7 @@ def largest_batch(
     *,
     free_bytes: Callable[[], int],
     most: int = 2**24,
+    repeats: int = _SERIES,
 ) -> BatchEstimate:
     """Find the largest batch that fits a budget.
 
@@ -146,12 +176,14 @@ def largest_batch(
         Gives the memory that is free now.
     most : int
         No larger size is tried.
+    repeats : int
+        How often `peaks_of` is called with a size at the edge of the budget.
 
     Returns
     -------
     BatchEstimate
     """
-    search = _Search(peaks_of, budget_bytes, free_bytes)
+    search = _Search(peaks_of, budget_bytes, free_bytes, repeats)
     low, high, stop = 0, start, Stop.FOUND
     try:
         while high >= 1 and not search.fits(high):
@@ -162,9 +194,10 @@ def largest_batch(
         if stop is Stop.FOUND:
             low, high, stop = _upwards(search, high, most)
             if stop is Stop.FOUND:
-                low, high = _between(search, low, high)
+                low, high = _edge(search, _between(search, low, high))
+                stop = Stop.FOUND if low else Stop.NOTHING_FITS
     except CannotRunError:
-        low = max((b for b, p in search.tried.items() if max(p) <= budget_bytes), default=0)
+        low = max((b for b, fitted in search.series.items() if all(fitted)), default=0)
         high, stop = low + 1, Stop.FIXED_SIZE
     peaks = search.tried.get(low) or search.tried.get(min(search.tried, default=0), (0, 0))
     return BatchEstimate(
@@ -182,7 +215,7 @@ def largest_batch(
 
 def _upwards(search: _Search, fits: int, most: int) -> tuple[int, int, Stop]:
     """Double until a batch does not fit; give the last that did and the first that did not."""
-    above = min((b for b in search.tried if b > fits), default=None)
+    above = min((b for b in search.series if b > fits), default=None)
     while above is None:
         following = min(2 * fits, most)
         if following == fits:
@@ -190,7 +223,7 @@ def _upwards(search: _Search, fits: int, most: int) -> tuple[int, int, Stop]:
         if not search.may_run(following):
             # What can be run without danger may be more than what was.
             following = _runnable(search, fits, following)
-            if following <= fits * (1 + _NEARNESS):
+            if following <= fits + _step(fits):
                 return fits, fits + 1, Stop.MEMORY
         if search.fits(following):
             fits = following
@@ -200,17 +233,55 @@ def _upwards(search: _Search, fits: int, most: int) -> tuple[int, int, Stop]:
 
 
 def _runnable(search: _Search, low: int, high: int) -> int:
-    while high - low > max(1, int(low * _NEARNESS)):
+    while high - low > _step(low):
         middle = (low + high) // 2
         low, high = (middle, high) if search.may_run(middle) else (low, middle)
     return low
 
 
-def _between(search: _Search, fits: int, above: int) -> tuple[int, int]:
-    while above - fits > max(1, int(fits * _NEARNESS)):
-        middle = (fits + above) // 2
+def _step(batch: int) -> int:
+    """Give the grid's step at a size: the largest power of two that is 1/34 of it or less."""
+    return 1 << max(0, (batch // _GRID).bit_length() - 1)
+
+
+def _on_grid(batch: int) -> int:
+    return batch - batch % _step(batch)
+
+
+def _between(search: _Search, fits: int, above: int) -> int:
+    """Halve the gap on the grid; give the last size that fitted its first series."""
+    while above - fits > _step(fits):
+        middle = _on_grid((fits + above) // 2)
+        if middle <= fits:
+            break
         if search.fits(middle):
             fits = middle
         else:
             above = middle
-    return fits, above
+    return _on_grid(fits)
+
+
+def _edge(search: _Search, batch: int) -> tuple[int, int]:
+    """Step down until all series fit, then up to where none does; give both sizes.
+
+    One size down is run in turn, which stirs the allocator's free chunks: where it does not fit,
+    neither does the one above it.
+    """
+    times = 1
+    while batch and times <= search.repeats:
+        below = _on_grid(batch - 1)
+        if below and not search.fits(below, times):
+            batch, times = _on_grid(below - 1), 1
+        elif not search.fits(batch, times):
+            batch, times = below, 1
+        else:
+            times += 1
+    above = batch + _step(batch)
+    for _ in range(_DOUBTFUL):
+        if above > max(search.series) or search.is_over(above):
+            break
+        above += _step(above)
+    else:
+        never = (b for b, fitted in search.series.items() if b >= above and not any(fitted))
+        above = min(never, default=above)
+    return batch, above

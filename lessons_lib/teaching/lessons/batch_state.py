@@ -65,7 +65,7 @@ def _(fit):
     return (
         fit.verified
         and max(fit.peak_bytes, fit.held_bytes) <= fit.budget_bytes
-        and fit.low <= fit.batch <= fit.high < 1.03 * fit.batch + 1
+        and fit.low <= fit.batch <= fit.high
     )
 
 
