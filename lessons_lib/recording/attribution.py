@@ -17,6 +17,7 @@ from lessons_lib.common.source import Line, Place
 from lessons_lib.recording import graph_ops, profile_format
 from lessons_lib.recording.buffers import Purpose, Site
 from lessons_lib.recording.call_log import Call, CallLog
+from lessons_lib.recording.graph_roles import Roles
 from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.purposes import Purposes
 
@@ -80,7 +81,7 @@ class Attribution:
         for thread, time in sorted(segment.started.values()):
             self._runs.setdefault(thread, []).append(time)
         self._resolvers: dict[str, graph_ops.Resolver | None] = {}
-        self._sessions: list[graph_ops.Resolver] | None = None
+        self._sessions: list[tuple[graph_ops.Resolver, Roles | None]] | None = None
         self._purposes = Purposes(segment, log)
         self._iterators = {
             thread: _Spans([(start, end) for start, end, _ in spans])
@@ -133,6 +134,13 @@ class Attribution:
             return self._purposes.of_pipeline(iterator)
         if function is not None:
             return self._purposes.of_graph(function, event, site, lambda n: self._path(function, n))
+        if call is None and self._in_sessions(event.op) is not None:
+            assert self._sessions is not None
+            found = [(r, roles) for r, roles in self._sessions if roles and r.find(event.op)]
+            if found:
+                resolver, roles = found[-1]  # as the graph was when it ran last
+                path = lambda name: _path(resolver, name)  # noqa: E731 - bound here
+                return self._purposes.of_session(roles, event, site, path)
         return self._purposes.of_call(call, site.op, site.shape)
 
     def _chain(
@@ -158,8 +166,7 @@ class Attribution:
 
     def _path(self, function: str, name: str) -> tuple[str, ...] | None:
         resolver = self._resolver(function)
-        origin = resolver.find(name) if resolver is not None and name else None
-        return None if origin is None else tuple(op.name for _, op in origin.path)
+        return None if resolver is None else _path(resolver, name)
 
     def _iterator(self, event: MemoryEvent) -> str:
         """Give the iterator of a data pipeline that was running, or that called a function."""
@@ -311,8 +318,8 @@ class Attribution:
     def _in_sessions(self, name: str) -> graph_ops.OperationOrigin | None:
         """Find an operation that a session ran; None when two sessions' graphs have the name."""
         if self._sessions is None:
-            self._sessions = [graph_ops.Resolver(graph) for graph in self._log.sessions]
-        found = [origin for r in self._sessions if (origin := r.find(name)) is not None]
+            self._sessions = [(graph_ops.Resolver(graph), r) for graph, r in self._log.sessions]
+        found = [origin for r, _ in self._sessions if (origin := r.find(name)) is not None]
         # Graphs that one line has built, one after the other, agree on it.
         alike = {(origin.op.type, origin.op.maker, origin.op.forward) for origin in found}
         return found[0] if len(alike) == 1 else None
@@ -326,6 +333,11 @@ class Attribution:
     def _definition(self, function: str) -> Line | None:
         place = self._log.definitions.get(function)
         return None if place is None else place.line()
+
+
+def _path(resolver: graph_ops.Resolver, name: str) -> tuple[str, ...] | None:
+    origin = resolver.find(name) if name else None
+    return None if origin is None else tuple(op.name for _, op in origin.path)
 
 
 def _shape(text: str) -> tuple[int, ...] | None:

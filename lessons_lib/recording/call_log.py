@@ -84,8 +84,8 @@ class CallLog:
         What is known of the functions that were called, by the function's name.
     definitions : dict of str to Place
         Where the Python function behind a function's name is defined.
-    sessions : list of GraphFacts
-        What is known of the graphs that a ``tf.compat.v1.Session`` ran.
+    sessions : list of (GraphFacts, Roles or None)
+        What is known of the graphs that a ``tf.compat.v1.Session`` ran, and of their operations.
     roles : dict of str to Roles or None
         What the operations of a function make, by the function's name.
     notes : EagerNotes
@@ -95,7 +95,7 @@ class CallLog:
     threads: dict[int, list[Call]] = field(default_factory=dict)
     graphs: dict[str, GraphFacts | None] = field(default_factory=dict)
     definitions: dict[str, Place] = field(default_factory=dict)
-    sessions: list[GraphFacts] = field(default_factory=list)
+    sessions: list[tuple[GraphFacts, Roles | None]] = field(default_factory=list)
     roles: dict[str, Roles | None] = field(default_factory=dict)
     notes: EagerNotes = field(default_factory=EagerNotes)
 
@@ -106,7 +106,7 @@ class CallLog:
         return CallLog(
             graphs={name: facts for name, facts in graphs.items() if name not in gone},
             definitions={n: place for n, place in dict(self.definitions).items() if n not in gone},
-            sessions=[facts for facts in self.sessions if facts.graph() is not None],
+            sessions=[known for known in self.sessions if known[0].graph() is not None],
             roles={name: roles for name, roles in dict(self.roles).items() if name not in gone},
         )
 
@@ -316,8 +316,8 @@ class Watcher:
     def _note_session(self, session: Any) -> None:
         try:
             facts = facts_of(session.graph)
-            if not any(facts is known for known in self.log.sessions):
-                self.log.sessions.append(facts)
+            if not any(facts is known for known, _ in self.log.sessions):
+                self.log.sessions.append((facts, roles_of(session.graph)))
         except Exception:
             return
 

@@ -76,9 +76,19 @@ class Roles:
     _chains: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
     _allocating: frozenset[tuple[str, ...]] = frozenset()
 
-    def begin(self, allocating: Iterable[tuple[str, ...]]) -> None:
-        """Say which operations allocated outputs: the others got the memory of an input."""
-        allocating = frozenset(allocating)
+    def begin(self, made: Iterable[tuple[tuple[str, ...], str]]) -> None:
+        """Say which operations allocated what kind: without an output, they got an input's memory.
+
+        A reduction's output is allocated as a temporary.
+        """
+        allocating = frozenset(
+            path
+            for path, kind in made
+            if kind == "output"
+            or (
+                (n := self.numbers.get(path)) is not None and self.flow.nodes[n].type in _REDUCTIONS
+            )
+        )
         if allocating != self._allocating:
             self._allocating, self._chains = allocating, {}
 
@@ -218,6 +228,7 @@ class Roles:
 
 #: An operation with several outputs of one form makes the first of these.
 _ORDER: Final = (Category.INPUTS, Category.GRADIENTS, Category.ACTIVATIONS)
+_REDUCTIONS: Final = frozenset(("All", "Any", "Max", "Mean", "Min", "Prod", "Sum"))
 #: Operations that allocate nothing and yet do not hand on what they get.
 _NEVER_FORWARD: Final = frozenset(("ReadVariableOp", "Shape", "Size", "Rank", "Const", "NoOp"))
 

@@ -34,6 +34,8 @@ _VERSION: Final = re.compile(r"V\d+$")
 #: What of a clipping function's work is a gradient, and not a norm.
 _SCALING: Final = frozenset(("Mul", "RealDiv", "ClipByValue", "Minimum", "Maximum"))
 _SELECTED: Final = "constant folding"
+#: Gives the calls that an operation is in, and itself, by the runtime's name.
+_Path = Callable[[str], tuple[str, ...] | None]
 
 
 class Purposes:
@@ -43,13 +45,14 @@ class Purposes:
         self._segment = segment
         self._log = log
         self._roles: dict[str, Roles | None] = {}
+        self._of_sessions: set[Roles] = set()
 
     def of_graph(
         self,
         function: str,
         event: MemoryEvent,
         site: Site,
-        path: Callable[[str], tuple[str, ...] | None],
+        path: _Path,
     ) -> Purpose:
         """Tell what an operation of a function made.
 
@@ -63,26 +66,37 @@ class Purposes:
         path : callable
             Gives the calls that an operation is in, and itself, by the runtime's name.
         """
-        roles = self._roles_of(function, path)
-        place = None if roles is None else path(event.op)
+        return self._role(self._roles_of(function, path), path(event.op), event, site)
+
+    def of_session(self, roles: Roles, event: MemoryEvent, site: Site, path: _Path) -> Purpose:
+        """Tell what an operation of a graph made that a ``tf.compat.v1.Session`` ran."""
+        if roles not in self._of_sessions:
+            self._of_sessions.add(roles)
+            self._begin(roles, None, path)
+        return self._role(roles, path(event.op), event, site)
+
+    def _role(
+        self, roles: Roles | None, place: tuple[str, ...] | None, event: MemoryEvent, site: Site
+    ) -> Purpose:
         if roles is None or place is None or site.kind == _SELECTED:
             return Purpose()
         return roles.role(place, event.kind, site.shape, site.dtype)
 
-    def _roles_of(
-        self, function: str, path: Callable[[str], tuple[str, ...] | None]
-    ) -> Roles | None:
+    def _begin(self, roles: Roles, function: str | None, path: _Path) -> None:
+        made = {
+            (event.op, event.kind)
+            for event in self._segment.memory
+            if event.allocates
+            and event.kind
+            and self._segment.functions.get(event.step) == function
+        }
+        roles.begin((place, kind) for name, kind in made if (place := path(name)) is not None)
+
+    def _roles_of(self, function: str, path: _Path) -> Roles | None:
         if function not in self._roles:
             roles = self._log.roles.get(function)
             if roles is not None:
-                names = {
-                    event.op
-                    for event in self._segment.memory
-                    if event.allocates
-                    and event.kind == "output"
-                    and self._segment.functions.get(event.step) == function
-                }
-                roles.begin(place for name in names if (place := path(name)) is not None)
+                self._begin(roles, function, path)
             self._roles[function] = roles
         return self._roles[function]
 

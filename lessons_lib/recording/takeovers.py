@@ -61,4 +61,4 @@ class Takeovers:
 
 def _is_certain(site: Site) -> bool:
     """Tell whether it surely was the variable's: by its address, or its own operation made it."""
-    return site.function is None or UPDATES.fullmatch(site.op or "") is not None
+    return site.name is None or UPDATES.fullmatch(site.op or "") is not None

@@ -229,6 +229,29 @@ def test_modules_and_scopes_of_the_users_are_layers(graph):
     assert born(rec, Category.GRADIENTS) == 16 * 24 * FLOAT
 
 
+def test_a_graph_of_tensorflow_1_has_categories_and_layers():
+    v1 = tf.compat.v1
+    rows, inputs, units = 8, 30, 20
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, inputs])
+        with v1.variable_scope("hidden"):
+            w = v1.get_variable("w", [inputs, units], initializer=v1.ones_initializer())
+            b = v1.get_variable("b", [units], initializer=v1.zeros_initializer())
+            h = tf.tanh(tf.matmul(x, w) + b)
+        loss = tf.reduce_sum(tf.square(h))
+        train = v1.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+        session.run(v1.global_variables_initializer())
+        feed = {x: np.ones((rows, inputs), np.float32)}
+        session.run(train, feed)
+        with ll.record() as rec:
+            session.run(train, feed)
+    found = {row.key: row.allocated_bytes for row in rec.by_category().rows}
+    assert found["gradients"] == (inputs + 1) * units * FLOAT
+    assert found["activations"] == rows * units * FLOAT
+    assert "other" not in found
+    assert "hidden" in {row.key for row in rec.by_layer().rows}
+
+
 def test_a_data_pipeline_is_named_by_what_keeps_it():
     data = tf.data.Dataset.from_tensor_slices(np.ones((32, 250), np.float32))
     data = data.map(lambda x: x * 2, num_parallel_calls=2).shuffle(8).batch(4).prefetch(2)
