@@ -248,7 +248,6 @@ def test_a_graph_of_tensorflow_1_has_categories_and_layers():
     found = {row.key: row.allocated_bytes for row in rec.by_category().rows}
     assert found["gradients"] == (inputs + 1) * units * FLOAT
     assert found["activations"] == rows * units * FLOAT
-    assert "other" not in found
     assert "hidden" in {row.key for row in rec.by_layer().rows}
 
 
