@@ -555,6 +555,19 @@ def test_metrics_and_a_layers_own_writing_are_counted_once(kind):
     assert kept == step.categories[Category.ACTIVATIONS]
 
 
+@pytest.mark.parametrize("eagerly", [True, False])
+def test_moments_count_also_in_a_step_that_only_sums_up_gradients(eagerly):
+    model = tf.keras.Sequential(
+        [tf.keras.Input([WIDTH]), tf.keras.layers.Dense(WIDTH, use_bias=False)]
+    )
+    model.compile(
+        tf.keras.optimizers.Adam(gradient_accumulation_steps=4), "mse", run_eagerly=eagerly
+    )
+    step = training_memory(model, np.ones((8, WIDTH), np.float32), np.ones((8, WIDTH), np.float32))
+    # Two moments and the sums; an int64 counter and a float32 rate.
+    assert step.categories[Category.OPTIMIZER] == 3 * WIDTH * WIDTH * FLOAT + 8 + FLOAT
+
+
 def test_largest_batch_is_run_and_fits(batch):
     budget = WEIGHTS * 3 + 40 * LAYER
     step = training_memory(build(run_eagerly=True), *batch, budget=budget)

@@ -33,7 +33,7 @@ from lessons_lib.instruments.training.recorded_step import (
 )
 from lessons_lib.instruments.training.result import TrainingMemory
 from lessons_lib.instruments.training.state import State, variables_used
-from lessons_lib.instruments.training.variables import name_variables
+from lessons_lib.instruments.training.variables import name_variables, with_slots
 
 #: A graph's first call folds constants, and its peak depends on the order of execution.
 _RUNS: Final = {Mode.EAGER: 2, Mode.GRAPH: 3, Mode.XLA: 2}
@@ -159,7 +159,7 @@ def _prepared(target: _Target, state: State, spec: Any, data: Any) -> Step:
             state.add(variable)
         run(data)
     name_variables(state.objects)
-    return Step(target.name, target.mode, run, unique(used))
+    return Step(target.name, target.mode, run, unique(with_slots(used, state.objects)))
 
 
 def _runs(step: Step, data: Any) -> list[RecordedStep]:

@@ -32,6 +32,22 @@ def name_variables(objects: Iterable[Any]) -> None:
                         note(variable.handle, named)
 
 
+def with_slots(used: Iterable[tf.Variable], objects: Iterable[Any]) -> list[tf.Variable]:
+    """Add the other variables of every optimizer of which a slot is used.
+
+    Run eagerly, an optimizer that sums up gradients leaves its moments alone in most steps; they
+    take their memory all the same.
+    """
+    found = list(used)
+    slots = {id(variable) for variable in found if variable.shape.rank}
+    for thing in objects:
+        if isinstance(thing, tf.keras.optimizers.Optimizer):
+            own = [variable for _, variable in _variables(thing)]
+            if any(id(variable) in slots for variable in own):
+                found += own
+    return found
+
+
 def _variables(owner: Any) -> Iterator[tuple[str, tf.Variable]]:
     state = getattr(owner, "state", None)  # a seed generator's
     own = getattr(owner, "variables", None) or [state]
