@@ -12,7 +12,8 @@ what                                when                          why
 ``BaseSession.run``                                               constant; which graph a session
                                                                   runs
 ``imperative_grad``                 a recording with lines is     when a tape computes gradients,
-                                    open                          and where these lie
+                                    open, a training step is      and where these lie; of which
+                                    measured                      variables
 ``tf.name_scope.__enter__``         a recording with lines is     which scopes are the user's
                                     open
 methods of Keras' ``CallbackList``  a recording is open           when steps and epochs begin and

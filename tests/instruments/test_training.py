@@ -555,6 +555,23 @@ def test_metrics_and_a_layers_own_writing_are_counted_once(kind):
     assert kept == step.categories[Category.ACTIVATIONS]
 
 
+@pytest.mark.parametrize("graph", [False, True])
+def test_own_variables_are_weights_where_a_gradient_is_taken_of_them(graph):
+    weight = tf.Variable(tf.ones([WIDTH, WIDTH]))
+    average = tf.Variable(tf.zeros([WIDTH, WIDTH]))
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.tanh(x @ weight))
+        gradient = tape.gradient(loss, weight)
+        average.assign(0.9 * average + gradient)
+        weight.assign_sub(0.1 * average)
+
+    measured = training_memory(tf.function(step) if graph else step, np.ones((8, WIDTH), "f4"))
+    assert set(measured.series.bytes[Category.WEIGHTS].tolist()) == {WIDTH * WIDTH * FLOAT}
+    assert measured.categories[Category.OTHER] >= WIDTH * WIDTH * FLOAT
+
+
 @pytest.mark.parametrize("eagerly", [True, False])
 def test_moments_count_also_in_a_step_that_only_sums_up_gradients(eagerly):
     model = tf.keras.Sequential(
