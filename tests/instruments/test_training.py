@@ -572,6 +572,25 @@ def test_own_variables_are_weights_where_a_gradient_is_taken_of_them(graph):
     assert measured.categories[Category.OTHER] >= WIDTH * WIDTH * FLOAT
 
 
+def test_a_module_with_tuples_and_dicts_of_variables_can_be_measured():
+    module = tf.Module()
+    module.pair = (tf.Variable(tf.ones([WIDTH])), {"b": tf.Variable(tf.zeros([WIDTH]))})
+    held = tf.__internal__.tracking.wrap(module.pair)
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(x * held[0] + held[1]["b"])
+        for variable, gradient in zip(
+            (held[0], held[1]["b"]), tape.gradient(loss, [held[0], held[1]["b"]]), strict=True
+        ):
+            variable.assign_sub(gradient)
+
+    measured = training_memory(step, np.ones((8, WIDTH), "f4"))
+    assert measured.series.bytes[Category.WEIGHTS].max() == 2 * WIDTH * FLOAT
+    assert (held[0].numpy() == 1).all()
+    assert (held[1]["b"].numpy() == 0).all()
+
+
 @pytest.mark.parametrize("eagerly", [True, False])
 def test_moments_count_also_in_a_step_that_only_sums_up_gradients(eagerly):
     model = tf.keras.Sequential(

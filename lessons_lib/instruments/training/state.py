@@ -50,7 +50,9 @@ def _is_ours(thing: Any) -> bool:
 def _parts(thing: Any) -> Iterable[Any]:
     """List what an object refers to."""
     if type(thing).__module__ == _WRAPPERS:
-        return [getattr(thing, "__wrapped__", None), *_contents(thing), *vars(thing).values()]
+        # A wrapped tuple or dict has the attributes of what it wraps: none.
+        attributes = getattr(thing, "__dict__", {}).values()
+        return [getattr(thing, "__wrapped__", None), *_contents(thing), *attributes]
     if isinstance(thing, (dict, list, tuple, set, frozenset)):
         return _contents(thing)
     if isinstance(thing, MethodType):
