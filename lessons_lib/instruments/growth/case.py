@@ -66,8 +66,11 @@ class GrowthCase:
             self.small = sum(g.bytes_per_call for g in self.seen.objects)
             self.arrays = sum(g.bytes_per_call for g in self.seen.arrays)
         if evidence.c_heap.known:
-            # TensorFlow's allocator takes its memory there, too.
-            self.native = max(0.0, evidence.c_heap.slope - self.large - self.arrays - self.pool)
+            gained = evidence.c_heap.slope - self.large - self.arrays
+            # TensorFlow's allocator takes its regions there, too, but seldom: they are rare jumps,
+            # which the heap's series leaves out.  Where it has more than the tensors, they are in.
+            regions = self.pool if SMALL_POOL <= self.pool <= gained else 0.0
+            self.native = max(0.0, gained - regions)
 
     @property
     def pool(self) -> float:
@@ -89,11 +92,7 @@ class GrowthCase:
 
     def take_built(self) -> float:
         """Take what traced functions and graphs cost beside tensors; nobody else gets it."""
-        native = self.native
-        if self.pool < SMALL_POOL and self.evidence.c_heap.known:
-            native = max(0.0, self.evidence.c_heap.slope - self.large - self.arrays)
-        self.native = 0.0
-        return native + self.take("small", "large")
+        return self.take("native", "small", "large")
 
     def accused(self, *causes: Cause) -> bool:
         """Tell whether something was found that has one of these causes."""

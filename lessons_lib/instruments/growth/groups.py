@@ -49,6 +49,7 @@ class _Alike:
     in_cycle: bool = False
     is_native: bool = False
     target_bytes: float = 0.0
+    constant_bytes: float = 0.0
     weight: int = 0
 
     @property
@@ -111,6 +112,7 @@ def _group(
         target_bytes=alike.target_bytes,
         in_cycle=alike.in_cycle,
         is_bounded=limit is not None,
+        constant_bytes=alike.constant_bytes,
     )
 
 
@@ -137,7 +139,17 @@ def _targets(left: Leftovers, kinds: Kinds) -> list[_Alike]:
         )
         alike.things[id(thing)] = thing
         alike.nbytes += nbytes
+        if kind is Kind.GRAPH:
+            alike.constant_bytes += _constant_bytes(thing)
     return list(found.values())
+
+
+def _constant_bytes(graph: Any) -> float:
+    """Sum the bytes of the tensors that are baked into a graph, by their shapes."""
+    with contextlib.suppress(Exception):  # a graph that is being built by another thread
+        outputs = [op.outputs[0] for op in graph.get_operations() if op.type == "Const"]
+        return sum(float(t.shape.num_elements() or 0) * t.dtype.size for t in outputs)
+    return 0.0
 
 
 def _arrays(left: Leftovers) -> list[_Alike]:

@@ -71,6 +71,8 @@ class Group:
         Whether only reference cycles hold them, and nobody collects garbage.
     is_bounded : bool
         Whether what holds them only holds so many.
+    constant_bytes : float
+        Of graphs: bytes per call of the tensors that are baked into them.
     """
 
     kind: Kind
@@ -82,6 +84,7 @@ class Group:
     target_bytes: float = 0.0
     in_cycle: bool = False
     is_bounded: bool = False
+    constant_bytes: float = 0.0
 
     @property
     def bytes_per_call(self) -> float:

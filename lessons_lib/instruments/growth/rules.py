@@ -62,6 +62,16 @@ def _through_graph(case: GrowthCase) -> float:
     return sum(group.bytes_per_call for group in groups if group.tier is Tier.GRAPH)
 
 
+def _take_constants(case: GrowthCase) -> float:
+    """Take the hidden bytes that new graphs account for: all, unless kept tensors may pin some."""
+    plain = any(g.tier is not Tier.GRAPH for g in case.seen.of(Kind.TENSOR))
+    if not (plain and case.evidence.live_tensors.grows):
+        return case.take("hidden")
+    constants = min(case.hidden, sum(g.constant_bytes for g in case.seen.of(Kind.GRAPH)))
+    case.hidden -= constants
+    return constants
+
+
 def _functions(case: GrowthCase, _: CacheTest) -> None:
     functions, traces = case.evidence.functions, case.evidence.concrete_functions
     if not (functions.grows or traces.grows):
@@ -76,7 +86,7 @@ def _functions(case: GrowthCase, _: CacheTest) -> None:
         more = counted(traces.slope, "more concrete function", "more concrete functions")
         text = f"A living function is traced again: {more} a call"
         held = _held(case.seen.of(Kind.CONCRETE))
-    constants = case.take("hidden")
+    constants = _take_constants(case)
     if constants >= CONSTANTS_FLOOR:
         text += f"; tensors baked into them weigh {about(constants)} a call"
     nbytes = constants + _through_graph(case) + case.take_built()
