@@ -70,7 +70,7 @@ def _(kept, logged, held):
         and kept["gradient"].law == "n"
         and small.cause == held.cause == "retained tensors"
         and small.bytes_per_call == 20 * 4
-        and small.paid > 20 * 100  # a Python object and its handle are some hundred bytes
+        and small.paid > 20 * 100  # each costs about a thousand bytes in the process
         and held.causes[0].bytes_per_call == 2 * MIB
         and any(holder.startswith("history") for holder in holders)
         and any(holder.startswith("jobs") and "function" in holder for holder in holders)
