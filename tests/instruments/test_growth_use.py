@@ -273,7 +273,7 @@ def test_answer_shows_itself() -> None:
     ax = result.plot()
     assert ax.get_title(loc="left").splitlines()[-1] == "history (list) → tf.Tensor"
     assert ax.lines
-    drawn = {label.get_text().rpartition(" +")[0] for label in ax.texts}
+    drawn = {label.get_text().rpartition(" ≈ +")[0] for label in ax.texts}
     assert "tensor bytes" in drawn
 
 
