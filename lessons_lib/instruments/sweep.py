@@ -16,7 +16,7 @@ import numpy as np
 
 from lessons_lib.common.arguments import check_count
 from lessons_lib.common.results import Result, html_table, summary_html
-from lessons_lib.common.units import MIB, Unit, counted, format_bytes, used_unit
+from lessons_lib.common.units import MIB, Unit, binary_unit, counted, format_bytes, used_unit
 from lessons_lib.instruments.peak import Peak, peak
 
 #: What can be followed, with the words for it.
@@ -49,6 +49,9 @@ class Curve:
         The law, such as ``"n + 2"``, in the sweep's unit.
     noisy : bool
         Whether figures may be others on the next run.
+    small : str
+        The law with a smaller unit, such as ``"4 n B"``, where it is 0 in the sweep's unit and the
+        figures are not; else empty.
     """
 
     label: str
@@ -57,14 +60,19 @@ class Curve:
     coefficients: tuple[float, ...]
     law: str
     noisy: bool
+    small: str = ""
 
     def __getitem__(self, value: int) -> float:
         return self.values[value]
 
     def law_in(self, unit: Unit) -> str:
         """Write the law with a unit: ``3 S``, ``(n + 2) S``."""
-        sums = " + " in self.law or " − " in self.law
-        return f"({self.law}) {unit.name}" if sums else f"{self.law} {unit.name}"
+        return self.small or _with_unit(self.law, unit)
+
+
+def _with_unit(law: str, unit: Unit) -> str:
+    sums = " + " in law or " − " in law
+    return f"({law}) {unit.name}" if sums else f"{law} {unit.name}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,7 +115,10 @@ class Sweep(Result):
         ns = list(next(iter(self)).values)
         what = f"{QUANTITIES[self.quantity]} in {self.unit.name}"
         heads = (what, *(f"{self.parameter} = {n}" for n in ns), "law")
-        body = [(curve.label, *(_figure(self, curve, n) for n in ns), curve.law) for curve in self]
+        body = [
+            (curve.label, *(_figure(self, curve, n) for n in ns), curve.small or curve.law)
+            for curve in self
+        ]
         return heads, body
 
     def __repr__(self) -> str:
@@ -207,9 +218,14 @@ def sweep(
     for label, fn in functions.items():
         peaks = {n: peak(fn, n, repeats=repeats, noisy=label in marked) for n in values}
         about = any(measured.noisy for measured in peaks.values())
-        figures = {n: unit.of(_bytes(measured, quantity)) for n, measured in peaks.items()}
+        sizes = {n: _bytes(measured, quantity) for n, measured in peaks.items()}
+        figures = {n: unit.of(size) for n, size in sizes.items()}
         coefficients, law = fitted(figures, name, terms=terms, noisy=about)
-        curves[label] = Curve(label, peaks, figures, coefficients, law, about)
+        small = ""
+        if law == "0" and any(sizes.values()):
+            own = binary_unit(max(sizes.values()))
+            small = _with_unit(fitted({n: own.of(s) for n, s in sizes.items()}, name)[1], own)
+        curves[label] = Curve(label, peaks, figures, coefficients, law, about, small)
     return Sweep(name, quantity, curves, unit)
 
 

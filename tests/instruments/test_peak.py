@@ -162,6 +162,15 @@ def test_sweep_follows_what_is_allocated_or_kept(x: Any) -> None:
     assert sweep(functions, rows=(2, 4, 8), quantity="kept")["concat"].law == "rows"
 
 
+def test_law_of_what_is_small_has_a_unit_of_its_own(x: Any) -> None:
+    losses = {"losses": lambda n: [tf.reduce_sum(x) for _ in range(n)], "none": lambda n: None}
+    found = sweep(losses, n=(5, 10, 40), quantity="kept")
+    assert (found["losses"].law, found["losses"].small) == ("0", "4 n B")
+    assert (found["none"].law, found["none"].small) == ("0", "")
+    assert found.laws == "losses: 4 n B; none: 0 S"
+    assert repr(found).splitlines()[1].split() == ["losses", *"20 B 40 B 160 B 4 n B".split()]
+
+
 @pytest.mark.parametrize(
     ("figures", "law"),
     [
