@@ -221,12 +221,17 @@ def sweep(
         sizes = {n: _bytes(measured, quantity) for n, measured in peaks.items()}
         figures = {n: unit.of(size) for n, size in sizes.items()}
         coefficients, law = fitted(figures, name, terms=terms, noisy=about)
-        small = ""
-        if law == "0" and any(sizes.values()):
-            own = binary_unit(max(sizes.values()))
-            small = _with_unit(fitted({n: own.of(s) for n, s in sizes.items()}, name)[1], own)
+        small = _law_of_small(sizes, name) if law == "0" else ""
         curves[label] = Curve(label, peaks, figures, coefficients, law, about, small)
     return Sweep(name, quantity, curves, unit)
+
+
+def _law_of_small(sizes: Mapping[int, int], name: str) -> str:
+    """Write a law in the unit of the largest of some sizes; nothing where all are 0."""
+    if not any(sizes.values()):
+        return ""
+    own = binary_unit(max(sizes.values()))
+    return _with_unit(fitted({n: own.of(size) for n, size in sizes.items()}, name)[1], own)
 
 
 def _checked(

@@ -129,7 +129,7 @@ def _(kept, plain, persistent):
 
 @CLAIMS.add(
     7,
-    "What a step makes goes when it returns, unless I put it into a list.",
+    "What a step makes is freed when the step returns, unless I put it into a list.",
     "false",
     measured=lambda dropped, found, after: (
         "; ".join(f"{finding.cause}, {finding.size}" for finding in found.causes)
