@@ -218,16 +218,16 @@ def sweep(
     for label, fn in functions.items():
         peaks = {n: peak(fn, n, repeats=repeats, noisy=label in marked) for n in values}
         about = any(measured.noisy for measured in peaks.values())
-        sizes = {n: _bytes(measured, quantity) for n, measured in peaks.items()}
-        figures = {n: unit.of(size) for n, size in sizes.items()}
+        figures = {n: unit.of(_bytes(measured, quantity)) for n, measured in peaks.items()}
         coefficients, law = fitted(figures, name, terms=terms, noisy=about)
-        small = _law_of_small(sizes, name) if law == "0" else ""
+        small = _law_of_small(peaks, quantity, name) if law == "0" else ""
         curves[label] = Curve(label, peaks, figures, coefficients, law, about, small)
     return Sweep(name, quantity, curves, unit)
 
 
-def _law_of_small(sizes: Mapping[int, int], name: str) -> str:
-    """Write a law in the unit of the largest of some sizes; nothing where all are 0."""
+def _law_of_small(peaks: Mapping[int, Peak], quantity: str, name: str) -> str:
+    """Write a law in the unit of the largest figure; nothing where all are 0."""
+    sizes = {n: _bytes(measured, quantity) for n, measured in peaks.items()}
     if not any(sizes.values()):
         return ""
     own = binary_unit(max(sizes.values()))
