@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
+import threading
 from collections.abc import Iterator
+from types import FrameType
 from typing import Final
 
 # Python 3.12 freezes some hundreds of objects of its own at its start.  A program that calls
@@ -19,6 +22,41 @@ _OF_THE_INTERPRETER: Final = 5_000
 def collects_by_itself() -> bool:
     """Tell whether Python collects garbage by itself: neither disabled nor set to never."""
     return gc.isenabled() and gc.get_threshold()[0] > 0
+
+
+class _Pause:
+    """Who keeps the collector off, in whichever threads, and whether it was on before."""
+
+    lock = threading.RLock()
+    count = 0
+    enabled = False
+
+
+@contextlib.contextmanager
+def collection_paused() -> Iterator[None]:
+    """Keep the garbage collector off, until the last thread that is in such a block leaves it."""
+    with _Pause.lock:
+        if not _Pause.count:
+            _Pause.enabled = gc.isenabled()
+            gc.disable()
+        _Pause.count += 1
+    try:
+        yield
+    finally:
+        with _Pause.lock:
+            _Pause.count -= 1
+            if not _Pause.count and _Pause.enabled:
+                gc.enable()
+
+
+def frames_of_threads() -> dict[int, FrameType]:
+    """Give each thread's innermost frame.
+
+    Python holds a lock of its own meanwhile.  Before 3.12.1 a collection may begin then, and what
+    it frees may wait for that lock for good (python/cpython#106883).
+    """
+    with collection_paused():
+        return sys._current_frames()
 
 
 class _SetAside:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from lessons_lib.common.gc_control import frames_of_threads
 from lessons_lib.common.internals import BaseSession, constant_op, pywrap_tfe
 from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import tf
@@ -93,7 +94,7 @@ class Gate:
         self.inside = {}
         self._earlier = {
             thread: (id(frame), frame.f_lasti)
-            for thread, frame in sys._current_frames().items()
+            for thread, frame in frames_of_threads().items()
             if frame.f_code.co_filename.startswith(_TENSORFLOW)
         }
         self.install()
@@ -223,7 +224,7 @@ class Gate:
 
     def _empty(self) -> bool:
         if self._earlier:
-            frames = sys._current_frames()
+            frames = frames_of_threads()
             self._earlier = {
                 thread: place
                 for thread, place in self._earlier.items()

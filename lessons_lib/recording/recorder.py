@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from lessons_lib.common import internals, runtime
+from lessons_lib.common.gc_control import collection_paused
 from lessons_lib.common.interrupts import DeferredSignals
 from lessons_lib.common.system import resident_bytes
 from lessons_lib.recording import exactness, notes
@@ -21,7 +22,7 @@ from lessons_lib.recording.lifetimes import Window
 from lessons_lib.recording.markers import mark_moment
 from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recording import Recording
-from lessons_lib.recording.session import Session, collection_paused
+from lessons_lib.recording.session import Session
 from lessons_lib.recording.session_checks import Completeness
 from lessons_lib.recording.steps import StepLog, listening
 

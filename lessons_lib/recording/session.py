@@ -11,15 +11,14 @@ moment is missing from the outer recording, which then says so.
 from __future__ import annotations
 
 import contextlib
-import gc
 import math
 import os
 import threading
 import time
-from collections.abc import Iterator
 from typing import Final, Protocol
 
 from lessons_lib.common import internals, runtime
+from lessons_lib.common.gc_control import collection_paused
 from lessons_lib.common.interrupts import DeferredSignals
 from lessons_lib.recording import exactness, notes
 from lessons_lib.recording.allocator_counters import AllocatorCounters
@@ -294,15 +293,3 @@ class Session:
         recording.settle(store, seconds, completeness(checks))
         if not self.open:
             self.ledger = None
-
-
-@contextlib.contextmanager
-def collection_paused() -> Iterator[None]:
-    """Keep the garbage collector off: a profile makes many objects at once, and no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

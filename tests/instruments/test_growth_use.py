@@ -217,8 +217,10 @@ import lessons_lib
 from lessons_lib.instruments.growth import growth
 from lessons_lib.common.runtime import tf
 
+length, one = tf.constant([50_000]), tf.constant(1.0)
+
 def burst(i):
-    kept = [tf.fill([50_000], 1.0) for _ in range(20 * (i + 1))]
+    kept = [tf.fill(length, one) for _ in range(20 * (i + 1))]
 
 print(growth(burst, iterations=16).cause)
 print(growth(lambda: burst(3), iterations=10).cause)

@@ -126,9 +126,14 @@ def _small(evidence: Evidence, seen: Observation) -> Iterator[str]:
         )
 
 
+def _is_mostly_unheld(finding: Finding) -> bool:
+    """Tell whether what was seen to hold Python's objects holds less than half of them."""
+    held = sum(thing.nbytes * thing.per_call for thing in finding.held)
+    return finding.cause is Cause.PYTHON_OBJECTS and 2 * held < finding.bytes_per_call
+
+
 def _of_this_process(evidence: Evidence, causes: tuple[Finding, ...]) -> Iterator[str]:
-    unheld = any(cause.cause is Cause.PYTHON_OBJECTS and not cause.held for cause in causes)
-    if LOSES_REFERENCES and unheld:
+    if LOSES_REFERENCES and any(_is_mostly_unheld(finding) for finding in causes):
         yield (
             f"TensorFlow {tf.__version__} itself leaks some 340 B of Python's heap with each "
             "tensor that is made of a Python value, and nothing holds them: use a newer version."

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from lessons_lib.common.gc_control import frames_of_threads
 from lessons_lib.common.internals import LRU_LINK, pattern_cache_limit, type_cache_limit
 from lessons_lib.common.source import is_user_file
 
@@ -245,7 +246,7 @@ def running_frames() -> list[types.FrameType]:
     at until somebody collects garbage.
     """
     frames: list[types.FrameType] = []
-    tops: list[types.FrameType | None] = list(sys._current_frames().values())
+    tops: list[types.FrameType | None] = list(frames_of_threads().values())
     while tops:
         here = tops.pop()
         while here is not None:
