@@ -116,7 +116,7 @@ def draw_growth(result: Growth, ax: Axes | None = None) -> Axes:
             low, high = min(low, float(gained.min())), max(high, float(gained.max()))
             gain = float(gained[-1])
             # Noisy, all of them: the allocator counts what it sets aside for a tensor.
-            size = about(gain) if gain < 0 else about(gain).replace("≈ ", "≈ +")
+            size = about(gain).replace("≈ ", "≈ +" if gain >= 0 else "≈ ")
             ends.append(LineEnd(gain, f"{label} {size}", colour, strong))
         ax.axvspan(-result.warmup, 0, color=FAINT_INK, alpha=0.1, linewidth=0)
         ax.set_xlim(-result.warmup, max(result.iterations, 1))

@@ -10,6 +10,7 @@ import bisect
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from lessons_lib.common.runtime import tf
@@ -139,8 +140,7 @@ class Attribution:
             found = [(r, roles) for r, roles in self._sessions if roles and r.find(event.op)]
             if found:
                 resolver, roles = found[-1]  # as the graph was when it ran last
-                path = lambda name: _path(resolver, name)  # noqa: E731 - bound here
-                return self._purposes.of_session(roles, event, site, path)
+                return self._purposes.of_session(roles, event, site, partial(_path, resolver))
         return self._purposes.of_call(call, site.op, site.shape)
 
     def _chain(

@@ -282,6 +282,24 @@ def test_kept_slice_counts_with_what_it_pins() -> None:
     assert "slices" in finding.text
 
 
+def test_a_view_keeps_its_tensor_and_the_trace_beside_it_bakes_none_in() -> None:
+    rows: list[Any] = []
+    score = tf.function(lambda t, rate: tf.reduce_mean(t) * rate)
+
+    def step(i: int) -> None:
+        batch = tf.fill([512, 512], float(i))  # 1 MiB
+        score(batch, i)
+        rows.append(batch[0])
+
+    found = {finding.cause: finding for finding in look(step).causes}
+    kept, traced = found[Cause.RETAINED_TENSORS], found[Cause.RETRACING]
+    assert 2**20 <= kept.bytes_per_call <= 2 * 2**20
+    assert "slices" in kept.text
+    # A trace of three operations: Python's objects and TensorFlow's, but no batch.
+    assert 2**16 <= traced.bytes_per_call < 2**19
+    assert "baked into" not in traced.text
+
+
 def test_what_stays_is_described() -> None:
     (held,) = grown("29870 appended gradients").causes[0].held
     assert (held.what, held.shape, held.dtype) == ("tf.Tensor", (64, 64), "float32")

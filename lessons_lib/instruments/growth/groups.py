@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from lessons_lib.common.internals import tensor_shape
+from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.growth.causes import Retained
 from lessons_lib.instruments.growth.observation import CALLS, TARGETS, Group, Leftovers
 from lessons_lib.instruments.growth.sampler import operations_of
@@ -26,6 +27,7 @@ from lessons_lib.instruments.holders.object_types import (
 )
 from lessons_lib.instruments.holders.reachability import Reached, Tier, array_bytes, is_note
 from lessons_lib.instruments.holders.reference_paths import Namer
+from lessons_lib.instruments.tracing.graph_contents import constant_bytes
 
 _NAMED: Final = 6  # groups of one kind that are named: a name is a search of its own
 _MINOR: Final = 0.05  # of all objects' bytes: less is not worth a name
@@ -49,7 +51,6 @@ class _Alike:
     in_cycle: bool = False
     is_native: bool = False
     target_bytes: float = 0.0
-    constant_bytes: float = 0.0
     weight: int = 0
 
     @property
@@ -112,7 +113,7 @@ def _group(
         target_bytes=alike.target_bytes,
         in_cycle=alike.in_cycle,
         is_bounded=limit is not None,
-        constant_bytes=alike.constant_bytes,
+        constant_bytes=sum(map(_constant_bytes, alike.things.values())) / alike.calls,
     )
 
 
@@ -139,17 +140,15 @@ def _targets(left: Leftovers, kinds: Kinds) -> list[_Alike]:
         )
         alike.things[id(thing)] = thing
         alike.nbytes += nbytes
-        if kind is Kind.GRAPH:
-            alike.constant_bytes += _constant_bytes(thing)
     return list(found.values())
 
 
-def _constant_bytes(graph: Any) -> float:
-    """Sum the bytes of the tensors that are baked into a graph, by their shapes."""
-    with contextlib.suppress(Exception):  # a graph that is being built by another thread
-        outputs = [op.outputs[0] for op in graph.get_operations() if op.type == "Const"]
-        return sum(float(t.shape.num_elements() or 0) * t.dtype.size for t in outputs)
-    return 0.0
+def _constant_bytes(thing: Any) -> int:
+    """Sum the bytes of the tensors that are baked into a graph; 0 for anything else."""
+    if isinstance(thing, tf.Graph):
+        with contextlib.suppress(Exception):  # a graph that is being built by another thread
+            return sum(map(constant_bytes, thing.get_operations()))
+    return 0
 
 
 def _arrays(left: Leftovers) -> list[_Alike]:

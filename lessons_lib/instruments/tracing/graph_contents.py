@@ -158,6 +158,14 @@ def contents_of(graph: Any, names: Mapping[int, str] | None = None) -> Contents:
     )
 
 
+def constant_bytes(op: Any) -> int:
+    """Give the bytes of a tensor that is baked into a graph, by its shape; else 0."""
+    if op.type != "Const":
+        return 0
+    (output,) = op.outputs
+    return (output.shape.num_elements() or 0) * int(output.dtype.size or 1)
+
+
 def graph_size(graph: Any) -> tuple[int, int]:
     """Give a graph's operations, each inner graph's once, and its bytes when serialised."""
     places, nbytes = _definitions(graph)

@@ -19,7 +19,7 @@ from lessons_lib.common.internals import BaseSession, EagerContext, function_def
 from lessons_lib.common.patching import patched
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, Place, is_converted, statement_of, user_place
-from lessons_lib.instruments.tracing.graph_contents import graph_size
+from lessons_lib.instruments.tracing.graph_contents import constant_bytes, graph_size
 from lessons_lib.instruments.tracing.hooks import calling_line, listening
 
 #: Of so many operations of a graph, one in even steps, it is noted where they were made.
@@ -77,7 +77,7 @@ class GraphCount:
         self.ops += ops
         self.nbytes += nbytes
         own = graph.get_operations()
-        constants = [(_constant_bytes(op), op) for op in own if op.type == "Const"]
+        constants = [(constant_bytes(op), op) for op in own if op.type == "Const"]
         nbytes, largest = max(constants, key=lambda constant: constant[0], default=(0, None))
         self._made.append(
             _Made(
@@ -129,11 +129,6 @@ class GraphCount:
         return sum(
             count for name, count in self.calls.items() if set(kernels) <= self.kernels[name]
         )
-
-
-def _constant_bytes(op: Any) -> int:
-    (output,) = op.outputs
-    return (output.shape.num_elements() or 0) * int(output.dtype.size or 1)
 
 
 def _place_of(op: Any) -> _Place:
