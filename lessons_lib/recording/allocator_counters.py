@@ -35,6 +35,16 @@ class AllocatorCounters:
         self._reset.original(handle, _DEVICE)
         return info["current"], info["peak"]
 
+    def look(self) -> tuple[int, int]:
+        """Give the bytes in use and their peak, since the last reading if there was one.
+
+        The program's own counters are left alone, unless they are being read anyway.
+        """
+        if self._info.active:
+            return self.read()
+        info = self._info.original(context_handle(), _DEVICE)
+        return info["current"], info["peak"]
+
     def release(self) -> None:
         """Leave the counters to the program, once they say what they would have said."""
         if self._info.active:

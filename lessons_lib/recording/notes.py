@@ -19,8 +19,8 @@ _LOST: Final = (
 )
 _CHANGED: Final = (
     "Some allocations were not reported, or may not have been: other threads worked at {times} "
-    "when a recording that overlaps with this one ended and the profiler had to start again. "
-    "These bytes may be off"
+    "when the profiler was stopped, to be read, and started again, as in a long recording or when "
+    "a recording inside this one ends. {above}These bytes may be off"
 )
 
 
@@ -28,8 +28,15 @@ def missing(found: Completeness) -> str:
     """Say in a sentence what a recording lacks."""
     said = _LOST
     if found.changes:
-        said = _CHANGED.format(times=counted(found.changes, "moment"))
+        said = _CHANGED.format(times=counted(found.changes, "moment"), above=_above(found.above))
     return f"{said} by {format_bytes(found.missing_bytes)}." if found.missing_bytes else f"{said}."
+
+
+def _above(count: int | None) -> str:
+    if count is None:
+        return ""
+    more = f"At most {format_bytes(count)} more" if count else "No more"
+    return f"{more} was in use in these moments than when they began. "
 
 
 def rested(rests: Sequence[Rest], seconds: float, seen: int) -> Iterator[str]:

@@ -14,8 +14,9 @@ from typing import Final
 
 #: The share of the time that watching may take, after the beginning.
 SHARE: Final = 0.05
-#: Events that are watched whole unless a share is asked for: some thousand small steps.
-WHOLE_EVENTS: Final = 2_000_000
+#: Events that are watched whole unless a share is asked for: a thousand small steps or more.  They
+#: cost some ten seconds, which ten minutes of a training make up for.
+WHOLE_EVENTS: Final = 700_000
 #: A window is shorter than a session of the beginning, so that windows are more.
 WINDOW_EVENTS: Final = 15_000
 #: Readings of the counters that are kept while the profiler rests.

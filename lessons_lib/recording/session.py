@@ -235,6 +235,7 @@ class Session:
         profile, log, failure = None, CallLog(), self.failure
         quiet = last or self.gate.close()
         before = None if last else work_of_other_threads()
+        level = None if last else self._in_use()[0]
         try:
             if current is not None:
                 profile = current.end()
@@ -259,10 +260,15 @@ class Session:
                 self.gate.rest()
             else:
                 self._start_again()
+                above = None if level is None else max(0, (self._in_use()[1] or 0) - level)
                 idle = None if before is None else before == work_of_other_threads()
-                self.change = Change(quiet, idle)
+                self.change = Change(quiet, idle, above=above)
             self.gate.open()
         return profile, log, failure
+
+    def _in_use(self) -> tuple[int, int] | tuple[None, None]:
+        """Give the bytes in use, and at least their peak since this was last asked."""
+        return self.counters.look() if internals.runtime_is_set_up() else (None, None)
 
     def _probe(self) -> None:
         """Ask whether buffers are seen, with no profiler of ours running.

@@ -31,11 +31,15 @@ class Change:
         No thread but Python's ran; None where the system does not tell.
     rested : bool
         Nobody watched for a while: that is known, and no event is taken to be missing.
+    above : int or None
+        Bytes by which more was in use at most, by the allocator's own count, than when the moment
+        began; None where that was not read.
     """
 
     quiet: bool
     idle: bool | None
     rested: bool = False
+    above: int | None = None
 
 
 @dataclass(slots=True)
@@ -78,17 +82,21 @@ class Completeness:
         Bytes that the allocator counted, up or down, and that no event explains.
     changes : int
         In how many changes of sessions something was missed or may have been.
+    above : int or None
+        Bytes by which more was in use in these changes, at most, than when they began; None where
+        that is not known.
     """
 
     whole: bool
     missing_bytes: int
     changes: int
+    above: int | None = None
 
 
 def completeness(checks: Sequence[SessionCheck]) -> Completeness:
     """Tell whether no event is missing from a run of sessions, nor from between them."""
     missing = sum(check.missing_bytes for check in checks)
-    changes = 0
+    above: list[int | None] = []
     for a, b in itertools.pairwise(checks):
         if b.change is not None and b.change.rested:
             continue
@@ -98,10 +106,12 @@ def completeness(checks: Sequence[SessionCheck]) -> Completeness:
         # A pipeline may free and allocate the same size, which no count shows.
         busy = (a.pipeline or b.pipeline) and not (b.change is not None and b.change.idle)
         if unknown or jump or busy or b.change is None or not b.change.quiet:
-            changes += 1
+            above.append(None if b.change is None else b.change.above)
         missing += jump
-    whole = not missing and not changes and all(check.intact for check in checks)
-    return Completeness(whole, missing, changes)
+    whole = not missing and not above and all(check.intact for check in checks)
+    known = [count for count in above if count is not None]
+    most = max(known) if known and len(known) == len(above) else None
+    return Completeness(whole, missing, len(above), most)
 
 
 def checked(segment: Segment, change: Change | None, intact: bool) -> SessionCheck:

@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.recording import notes
 from lessons_lib.recording import session as sessions
 from lessons_lib.recording.gate import Gate
 from lessons_lib.recording.recorder import record
@@ -133,6 +134,8 @@ def test_a_pipeline_at_work_is_seen_or_said_to_be_missing() -> None:
             taken.append(element)
     kept = sum(b.nbytes == 4 * size and b.freed_at is None for b in outer.buffers)
     assert kept == 60 or not outer.exact
+    # Not exact: then it is said how much may have been in use unseen.
+    assert outer.exact or "more was in use in these moments" in " ".join(outer.notes)
 
 
 def session(begin: int | None, end: int | None, change: Change | None = None) -> SessionCheck:
@@ -149,6 +152,11 @@ QUIET = Change(quiet=True, idle=None)
         (session(0, 256), session(512, 512, QUIET), Completeness(False, 256, 1)),
         (session(0, 512), session(256, 512, QUIET), Completeness(False, 256, 1)),
         (session(0, 256), session(256, 512, Change(False, None)), Completeness(False, 0, 1)),
+        (
+            session(0, 256),
+            session(256, 512, Change(False, None, above=512)),
+            Completeness(False, 0, 1, 512),
+        ),
         (session(0, None), session(256, 512, QUIET), Completeness(False, 0, 1)),
         (session(0, 256), session(None, 512, QUIET), Completeness(False, 0, 1)),
     ],
@@ -157,6 +165,17 @@ def test_what_lies_between_two_sessions(
     before: SessionCheck, after: SessionCheck, expected: Completeness
 ) -> None:
     assert completeness([before, after]) == expected
+
+
+@pytest.mark.parametrize(
+    ("above", "says"), [(0, "No more was in use"), (512, "At most 512 B more was"), (None, "")]
+)
+def test_what_a_change_may_have_hidden_is_said(above: int | None, says: str) -> None:
+    said = notes.missing(Completeness(False, 0, 2, above))
+    assert "at 2 moments when the profiler was stopped, to be read, and started again" in said
+    assert says in said
+    assert ("more was in use" in said) == (above is not None)
+    assert said.endswith("may be off.")
 
 
 @pytest.mark.parametrize(("idle", "whole"), [(True, True), (False, False), (None, False)])
