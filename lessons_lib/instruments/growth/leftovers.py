@@ -111,6 +111,9 @@ def observe(
         gain = _gain(seen.gains)
         untracked = _new_untracked(plan.wanted(gain), known, budget)
         ours.append(untracked)
+        growing = _growing(seen.counts)
+        if plan.collect and not (staying or untracked or growing.intersection(seen.first.values())):
+            return Observation(heap=gain, lost_tables=lost)  # whoever holds it, nothing stays
         lines = _lines(kinds, [staying, untracked, new])
         if plan.may_trace:
             tracemalloc.stop()
@@ -121,7 +124,6 @@ def observe(
         cyclic = set(map(id, gc.get_referents(*garbage))).difference(found.reached)
         uncollected = len(garbage) / CALLS
         garbage.clear()
-        growing = _growing(seen.counts)
         left = Leftovers(staying, seen.first, seen.later, growing, found, lines, cyclic)
         unheld = _unheld(new, left)
         new.clear()

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.observation import HeapGain, Observation
-from lessons_lib.instruments.growth.thresholds import BLOCKS_FLOOR, CACHE_FLOOR, OBJECTS_FLOOR
+from lessons_lib.instruments.growth.thresholds import (
+    BESIDE_FLOOR,
+    BLOCKS_FLOOR,
+    CACHE_FLOOR,
+    LEAST_CHUNK,
+    OBJECTS_FLOOR,
+    TENSOR_COST,
+    VARIABLE_COST,
+)
 from lessons_lib.instruments.holders.heap import Leaves
+
+#: What an eager tensor takes of Python's small blocks, at most.
+_TENSOR_OBJECT: Final = 512
 
 
 def needs_look(evidence: Evidence) -> bool:
@@ -41,9 +54,33 @@ def leaves_to_find(evidence: Evidence, gain: HeapGain) -> Leaves:
     built = evidence.concrete_functions, evidence.functions, evidence.graphs, evidence.graph_ops
     if any(series.grows for series in built):
         return arrays if gain.numpy >= OBJECTS_FLOOR or evidence.hidden_bytes.grows else Leaves.NONE
-    may = evidence.c_heap.grows or evidence.hidden_bytes.grows or gain.numpy >= OBJECTS_FLOOR
+    tensors = _cost_of_tensors(evidence)
+    may = gain.numpy >= OBJECTS_FLOOR or _is_hidden(evidence) or _heap_hides(evidence, gain)
     wanted = arrays if may else Leaves.NONE
-    return wanted | texts if gain.large >= OBJECTS_FLOOR else wanted
+    return wanted | texts if gain.large >= (BESIDE_FLOOR if tensors else OBJECTS_FLOOR) else wanted
+
+
+def _is_hidden(evidence: Evidence) -> bool:
+    """Tell whether more tensor bytes are hidden than the allocator's rounding of kept tensors."""
+    hidden, tensors = evidence.hidden_bytes, evidence.live_tensors
+    rounding = LEAST_CHUNK * tensors.slope if tensors.grows else 0.0
+    return hidden.grows and hidden.slope > rounding
+
+
+def _heap_hides(evidence: Evidence, gain: HeapGain) -> bool:
+    """Tell whether the C heap gains more than kept tensors cost it: else nothing else is blamed."""
+    tensors, heap = _cost_of_tensors(evidence), evidence.c_heap
+    native = heap.slope - gain.large - gain.numpy > tensors
+    own = _TENSOR_OBJECT * max(0.0, evidence.live_tensors.slope)
+    python = gain.small + gain.large - own >= BESIDE_FLOOR
+    return heap.grows and (not tensors or native or python)
+
+
+def _cost_of_tensors(evidence: Evidence) -> float:
+    """Give what the C heap may gain for the tensors and variables that stay, beside their bytes."""
+    tensors, variables = evidence.live_tensors, evidence.variables
+    most = ((tensors, TENSOR_COST), (variables, VARIABLE_COST))
+    return sum(cost * series.slope for series, cost in most if series.grows)
 
 
 def may_be_cache(evidence: Evidence, seen: Observation) -> bool:

@@ -12,7 +12,7 @@ import gc
 import tracemalloc
 from collections.abc import Iterable, Iterator
 from enum import Flag, auto
-from itertools import compress, filterfalse
+from itertools import chain, compress, filterfalse
 from typing import Any, Final
 
 import numpy as np
@@ -51,20 +51,24 @@ class Heap:
         self._blocks: list[list[Any]] = []
         sizes: list[int] = []
         parts: list[np.ndarray[Any, np.dtype[np.int64]]] = []
-        objects: list[np.ndarray[Any, np.dtype[np.int64]]] = []
         walk = _Walk(gc.get_objects())
+        several: list[Any] = []  # to ask for very many addresses at once is quicker
         for block, held in walk.blocks(_BLOCK):
             self._blocks.append(block)
             sizes.append(len(held))
-            parts.append(addresses(held))
-            objects.append(addresses(block))
-            if len(sizes) % _BLOCK == 0 and budget.is_over():
-                self.complete = False
-                break
-        held_at = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+            several += held
+            if len(sizes) % _BLOCK == 0:
+                parts.append(addresses(several))
+                several.clear()
+                if budget.is_over():
+                    self.complete = False
+                    break
+        parts.append(addresses(several))
+        several.clear()
+        held_at = np.concatenate(parts)
         order = np.argsort(held_at, kind="stable")
         self._addresses = held_at[order]
-        self._objects = np.sort(np.concatenate(objects)) if objects else held_at
+        self._objects = np.sort(addresses(list(chain.from_iterable(self._blocks))))
         self._block_of = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)[order]
 
     def holders(self, wanted: Iterable[int]) -> Iterator[tuple[Any, Any]]:
