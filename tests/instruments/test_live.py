@@ -15,7 +15,7 @@ from lessons_lib.common import runtime
 from lessons_lib.common.gc_control import quick_collection
 from lessons_lib.common.results import alt_text
 from lessons_lib.common.runtime import tf
-from lessons_lib.instruments.holders import budget, object_types
+from lessons_lib.instruments.holders import budget, names, object_types
 from lessons_lib.instruments.live import LiveTensors, _shared, live_tensors
 from lessons_lib.recording.recorder import record
 
@@ -226,6 +226,22 @@ def test_kept_exceptions_hold_what_their_functions_had() -> None:
     here = tf.ones(ODD)
     assert chain_of(ODD).startswith("here in test_kept")
     del here, saved
+
+
+def test_what_a_function_holds_is_named_by_how() -> None:
+    def held(default: Any = None, *, option: Any = None) -> None: ...
+
+    x = tf.ones(ODD)
+    held.__defaults__, held.__kwdefaults__ = ((x,),), {"option": [x]}
+    held.kept = [x]  # type: ignore[attr-defined]
+    start: dict[str, Any] = {"held": held}
+    ways: dict[str, list[Any]] = {
+        ".kept (list)": [held.__dict__, held.kept],  # type: ignore[attr-defined]
+        "default argument 'default' (tuple)": [held.__defaults__[0]],
+        "default arguments (dict)": [held.__kwdefaults__],
+    }
+    for word, way in ways.items():
+        assert names.labels([start, held, *way, x])[:2] == ("['held'] (function held)", word)
 
 
 def test_arrays_of_objects_hold_tensors() -> None:

@@ -179,6 +179,7 @@ NUMBERS: dict[str, tuple[Any, list[Any], str]] = {
     "fractions of 64 bits": (tf.ones([2], tf.float64), [0.1, 0.2], "tf.float64"),
     "both": (tf.ones([2]), [1, 0.5], "tf.float32"),
     "complex": (tf.ones([2], tf.complex64), [1j, 2j], "tf.complex64"),
+    "complex of 128 bits": (tf.ones([2], tf.complex128), [1j, 2j], "tf.complex128"),
 }
 
 
@@ -191,6 +192,18 @@ def test_numbers_can_be_passed_as_the_tensors_that_are_named(name: str) -> None:
     assert written[1] == dtype
     calls = [(x, eval(written[0], {"tf": tf, "k": k})) for k in values]
     followed(scaled, calls, results, 1)
+
+
+def test_a_number_alone_keeps_its_dtype_and_values_are_counted() -> None:
+    for values, dtype in (
+        ([1j, 2j, 3j], "complex128"),
+        ([1, 2, 3], "int32"),
+        ([0.5, 1.5, 2.5], "float32"),
+    ):
+        fn, _ = traced(lambda x: x, [(x,) for x in values])
+        advice = trace_report(fn).advice
+        assert f"is a trace, 3 here: pass a tensor, tf.constant(x, tf.{dtype})." in advice
+        assert fn(values[0]).dtype.name == dtype
 
 
 FEW: dict[str, tuple[list[Any], str]] = {

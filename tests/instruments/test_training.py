@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import lessons_lib as ll
-from lessons_lib.instruments.training import Category, Phase, Stop, largest_batch, training_memory
+from lessons_lib.instruments.training import (
+    BatchEstimate,
+    Category,
+    Phase,
+    Stop,
+    largest_batch,
+    training_memory,
+)
+from lessons_lib.instruments.training.batch_size import CannotRunError
 from lessons_lib.recording.buffers import BufferStore, Purpose, Site
 from lessons_lib.recording.composition import held_since
 
@@ -524,6 +534,38 @@ def test_a_step_that_takes_batches_itself_is_refused_before_it_runs():
     assert int(next(batches)) == 0
 
 
+class Loop:
+    """A trainer that holds what its loop takes batches from."""
+
+    def __init__(self, batches: Any) -> None:
+        self.batches = {"train": batches}
+
+    def take(self) -> Any:
+        return next(self.batches["train"])
+
+    def taking(self) -> Any:
+        return tf.cast(self.take(), tf.float32) * 2
+
+    def given(self, x: Any) -> Any:
+        return x * 2
+
+
+@pytest.mark.parametrize("kind", ["tf.data", "NumPy", "generator"])
+def test_an_eager_step_that_takes_batches_itself_is_refused_before_it_runs(kind):
+    data = tf.data.Dataset.range(3)
+    batches = {
+        "tf.data": lambda: iter(data),
+        "NumPy": data.as_numpy_iterator,
+        "generator": lambda: (n for n in range(3)),
+    }[kind]()
+    loop = Loop(batches)
+    for step in (lambda: tf.cast(next(batches), tf.float32), loop.taking):
+        with pytest.raises(ValueError, match="an iterator of its own"):
+            training_memory(step)
+    training_memory(loop.given, tf.ones((2,)))
+    assert int(next(batches)) == 0
+
+
 @pytest.mark.parametrize("kind", ["metric", "own weight"])
 def test_metrics_and_a_layers_own_writing_are_counted_once(kind):
     classes = 100
@@ -712,6 +754,38 @@ def test_search_takes_a_lack_of_memory_as_an_answer():
 def test_nothing_fits():
     found = search(lambda b: 100 + b, 50)
     assert (found.batch, found.verified, found.stop) == (0, False, Stop.NOTHING_FITS)
+
+
+@pytest.mark.parametrize(("unit", "start"), [(3, 12), (10, 20), (16, 16), (1, 16)])
+def test_a_step_may_take_multiples_only(unit, start):
+    def peaks(batch: int) -> tuple[int, int]:
+        if batch % unit:
+            raise CannotRunError
+        return 10 * batch, 10 * batch
+
+    found = largest_batch(peaks, 5000, start, free_bytes=lambda: 10**9)
+    assert (found.stop, found.unit, found.batch % unit) == (Stop.FOUND, unit, 0)
+    assert 500 - max(unit, 0.03 * 500) < found.batch <= found.high < 500 + max(unit, 0.03 * 500)
+    assert ("multiples" in str(found)) == (unit > 1)
+
+
+def test_a_step_that_fails_with_some_sizes_is_not_said_to_take_one_only():
+    def search_where(runs: Callable[[int], bool], budget: int) -> BatchEstimate:
+        def peaks(batch: int) -> tuple[int, int]:
+            if not runs(batch):
+                raise CannotRunError
+            return 10 * batch, 10 * batch
+
+        return largest_batch(peaks, budget, 16, free_bytes=lambda: 10**9)
+
+    upto = search_where(lambda b: b <= 100, 5000)
+    assert (upto.stop, upto.batch) == (Stop.FAILS, 64)
+    one = search_where(lambda b: b == 16, 5000)
+    assert (one.stop, one.batch) == (Stop.FIXED_SIZE, 16)
+    over = search_where(lambda b: b == 16, 50)
+    assert (over.stop, over.batch) == (Stop.NOTHING_FITS, 0)
+    assert "not even 16 examples fit 50 B, and the step takes no smaller batch" in str(over)
+    assert "not even one example" in str(search_where(lambda b: True, 5))
 
 
 def test_a_step_for_one_batch_size_only_says_so():

@@ -156,7 +156,7 @@ def link(parent: object, child: object) -> str | None:
                     return "[a key]"
         case types.FunctionType():
             found = function_link(parent, child)
-            return " default arguments" if found is None else found.word
+            return _function_part(parent, child) if found is None else found.word
         case types.FrameType():
             return next((f" local {name!r}" for name, v in locals_of(parent) if v is child), "")
         case types.MethodType():
@@ -172,6 +172,15 @@ def link(parent: object, child: object) -> str | None:
                     if value is child:
                         return f".{key}"
             return _slot_link(parent, child)
+    return ""
+
+
+def _function_part(function: types.FunctionType, child: object) -> str:
+    if child is function.__defaults__ or child is function.__kwdefaults__:
+        return " default arguments"
+    for name in ("__annotations__", "__code__", "__globals__"):
+        if child is getattr(function, name):
+            return f".{name}"
     return ""
 
 
@@ -212,7 +221,7 @@ def labels(down: list[object]) -> tuple[str, ...]:
 def _is_inner(parent: object, child: object) -> bool:
     """Tell whether an object is only a part of how Python stores its parent."""
     if isinstance(parent, types.FunctionType):
-        return child is parent.__closure__
+        return child is parent.__closure__ or child is parent.__dict__
     if isinstance(parent, CACHE):
         return isinstance(child, dict)
     return isinstance(child, dict) and instance_dict(parent) is child

@@ -217,7 +217,8 @@ def _value(difference: Difference, signatures: Sequence[Node], times: int) -> st
     nodes = [node for node, _ in found]
     kinds = list(dict.fromkeys("None" if n.kind is PartKind.NONE else n.value_type for n in nodes))
     kinds = kinds or [difference.value_type]
-    again = f", {times} here" if times > 1 else ""
+    values = len({node.key for node in nodes})
+    again = f", {values} here" if times > 1 and values > 2 else ""
     parents = [parent for _, parent in found if parent is not None]
     if parents and parents[-1].kind is PartKind.EXTENSION:
         return (
@@ -253,8 +254,10 @@ def _dtype(nodes: Sequence[Node], signatures: Sequence[Node]) -> str:
         return "int64" if "int64" in needed else "int32"
     # A Python number takes the precision of the tensors that it meets.
     wide = bool(_tensor_dtypes(signatures) & {"float64", "complex128"}) or "int64" in needed
-    if "complex" in types:
-        return "complex128" if wide else "complex64"
+    if "complex" in types:  # which alone is complex128
+        return (
+            "complex64" if "complex64" in _tensor_dtypes(signatures) and not wide else "complex128"
+        )
     return "float64" if wide else "float32"
 
 

@@ -249,7 +249,7 @@ def _dtype_for(value: Any) -> str | None:
         case float():
             return "float32"
         case complex():
-            return "complex64"
+            return "complex128"
         case _:
             return None
 

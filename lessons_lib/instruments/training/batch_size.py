@@ -12,6 +12,7 @@ if all of many runs fitted and no smaller size that was tried failed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -39,6 +40,7 @@ class Stop(StrEnum):
     NOTHING_FITS = "not even one example fits"
     MEMORY = "a larger batch may need more memory than is free here"
     FIXED_SIZE = "the step takes no other batch size"
+    FAILS = "the step fails with a larger batch"
     LARGEST = "the largest size that is tried fits, too"
 
 
@@ -65,6 +67,8 @@ class BatchEstimate(Result):
         Batch sizes and their highest peaks (the larger one of both kinds), as they were run.
     stop : Stop
         Why the search ended.
+    unit : int
+        The step takes multiples of it alone, as far as was seen; sizes between were not tried.
     """
 
     budget_bytes: int
@@ -76,6 +80,7 @@ class BatchEstimate(Result):
     held_bytes: int
     measured: tuple[tuple[int, int], ...]
     stop: Stop = Stop.FOUND
+    unit: int = 1
 
     @property
     def note(self) -> str:
@@ -89,16 +94,24 @@ class BatchEstimate(Result):
 def describe(estimate: BatchEstimate) -> str:
     """Say the answer in a sentence."""
     budget = format_bytes(estimate.budget_bytes)
-    if estimate.stop is Stop.NOTHING_FITS:
-        return f"not even one example fits {budget}"
+    if not estimate.batch:
+        return _nothing_fits(estimate, budget)
     # A graph's peak depends on the order of execution, so the answer may move by a little.
     peak = f"peak ≈ {format_bytes(max(estimate.peak_bytes, estimate.held_bytes))}, run"
     if estimate.note:
         return f"≥ {estimate.batch} examples fit {budget} ({peak}; {estimate.note})"
+    unit = f"; the step takes multiples of {estimate.unit}" if estimate.unit > 1 else ""
     return (
         f"≈ {estimate.batch} examples fit {budget} "
-        f"(range ≈ {estimate.low} to ≈ {estimate.high}; {peak})"
+        f"(range ≈ {estimate.low} to ≈ {estimate.high}; {peak}{unit})"
     )
+
+
+def _nothing_fits(estimate: BatchEstimate, budget: str) -> str:
+    smallest = min((size for size, _ in estimate.measured), default=1)
+    if smallest == 1:
+        return f"not even one example fits {budget}"
+    return f"not even {smallest} examples fit {budget}, and the step takes no smaller batch"
 
 
 @summary_html.register
@@ -116,11 +129,14 @@ class _Search:
     budget: int
     free: Callable[[], int]
     repeats: int
+    unit: int = 1
+    failed: int = 0  # the size that could not be run
     tried: dict[int, tuple[int, int]] = field(default_factory=dict)
     series: dict[int, list[bool]] = field(default_factory=dict)
 
     def run(self, batch: int) -> bool:
         """Run a series; tell whether it fitted."""
+        self.failed = batch
         peaks = self.peaks_of(batch)
         if peaks is not None:
             requested, held = self.tried.get(batch, (0, 0))
@@ -150,6 +166,36 @@ class _Search:
         # Twice: the batch itself is made before it is copied.
         need = max(self.tried[largest]) * batch / largest
         return 2 * need <= _USABLE * self.free()
+
+    def step(self, batch: int) -> int:
+        """Give the grid's step at a size: a power of two of units, 1/34 of it or less."""
+        return self.unit << max(0, (batch // (_GRID * self.unit)).bit_length() - 1)
+
+    def on_grid(self, batch: int) -> int:
+        """Give the size of the grid that is not above."""
+        return batch - batch % self.step(batch)
+
+    def find_unit(self) -> bool:
+        """After a size that cannot be run: find the unit that all others are multiples of.
+
+        Tell whether it is that which the size lacks.
+        """
+        unit, least = math.gcd(*self.tried), min(self.tried, default=0)
+        for part in range(2, unit + 1):
+            while unit % part == 0 and self.failed % unit and self._can_run(least - unit // part):
+                unit //= part
+        self.unit = unit
+        return unit > 0 and self.failed % unit > 0
+
+    def _can_run(self, batch: int) -> bool:
+        failed = self.failed
+        try:
+            self.run(batch)
+        except CannotRunError:
+            return False
+        finally:
+            self.failed = failed
+        return True
 
 
 def largest_batch(
@@ -184,21 +230,16 @@ def largest_batch(
     BatchEstimate
     """
     search = _Search(peaks_of, budget_bytes, free_bytes, repeats)
-    low, high, stop = 0, start, Stop.FOUND
-    try:
-        while high >= 1 and not search.fits(high):
-            if high == 1:
-                stop = Stop.NOTHING_FITS
-                break
-            high = max(1, high // 2)
-        if stop is Stop.FOUND:
-            low, high, stop = _upwards(search, high, most)
-            if stop is Stop.FOUND:
-                low, high = _edge(search, _between(search, low, high))
-                stop = Stop.FOUND if low else Stop.NOTHING_FITS
-    except CannotRunError:
-        low = max((b for b, fitted in search.series.items() if all(fitted)), default=0)
-        high, stop = low + 1, Stop.FIXED_SIZE
+    while True:
+        try:
+            low, high, stop = _found(search, start, most)
+        except CannotRunError:
+            if search.find_unit():
+                continue
+            low = max((b for b, fitted in search.series.items() if all(fitted)), default=0)
+            high = low + 1
+            stop = Stop.FAILS if len(search.tried) > 1 else Stop.FIXED_SIZE
+        break
     peaks = search.tried.get(low) or search.tried.get(min(search.tried, default=0), (0, 0))
     return BatchEstimate(
         budget_bytes=budget_bytes,
@@ -210,11 +251,27 @@ def largest_batch(
         held_bytes=peaks[1],
         measured=tuple((batch, max(both)) for batch, both in search.tried.items()),
         stop=stop,
+        unit=search.unit if stop is Stop.FOUND else 1,
     )
+
+
+def _found(search: _Search, start: int, most: int) -> tuple[int, int, Stop]:
+    """Give the last size that fits and the first that does not."""
+    high = start
+    while not search.fits(high):
+        if high <= search.unit:
+            return 0, high, Stop.NOTHING_FITS
+        high = max(search.unit, search.on_grid(high // 2))
+    low, high, stop = _upwards(search, high, most)
+    if stop is Stop.FOUND:
+        low, high = _edge(search, _between(search, low, high))
+        stop = Stop.FOUND if low else Stop.NOTHING_FITS
+    return low, high, stop
 
 
 def _upwards(search: _Search, fits: int, most: int) -> tuple[int, int, Stop]:
     """Double until a batch does not fit; give the last that did and the first that did not."""
+    fits = max(b for b, fitted in search.series.items() if all(fitted))
     above = min((b for b in search.series if b > fits), default=None)
     while above is None:
         following = min(2 * fits, most)
@@ -223,7 +280,7 @@ def _upwards(search: _Search, fits: int, most: int) -> tuple[int, int, Stop]:
         if not search.may_run(following):
             # What can be run without danger may be more than what was.
             following = _runnable(search, fits, following)
-            if following <= fits + _step(fits):
+            if following <= fits + search.step(fits):
                 return fits, fits + 1, Stop.MEMORY
         if search.fits(following):
             fits = following
@@ -233,32 +290,23 @@ def _upwards(search: _Search, fits: int, most: int) -> tuple[int, int, Stop]:
 
 
 def _runnable(search: _Search, low: int, high: int) -> int:
-    while high - low > _step(low):
+    while high - low > search.step(low):
         middle = (low + high) // 2
         low, high = (middle, high) if search.may_run(middle) else (low, middle)
     return low
 
 
-def _step(batch: int) -> int:
-    """Give the grid's step at a size: the largest power of two that is 1/34 of it or less."""
-    return 1 << max(0, (batch // _GRID).bit_length() - 1)
-
-
-def _on_grid(batch: int) -> int:
-    return batch - batch % _step(batch)
-
-
 def _between(search: _Search, fits: int, above: int) -> int:
     """Halve the gap on the grid; give the last size that fitted its first series."""
-    while above - fits > _step(fits):
-        middle = _on_grid((fits + above) // 2)
+    while above - fits > search.step(fits):
+        middle = search.on_grid((fits + above) // 2)
         if middle <= fits:
             break
         if search.fits(middle):
             fits = middle
         else:
             above = middle
-    return _on_grid(fits)
+    return search.on_grid(fits)
 
 
 def _edge(search: _Search, batch: int) -> tuple[int, int]:
@@ -269,18 +317,18 @@ def _edge(search: _Search, batch: int) -> tuple[int, int]:
     """
     times = 1
     while batch and times <= search.repeats:
-        below = _on_grid(batch - 1)
+        below = search.on_grid(batch - 1)
         if below and not search.fits(below, times):
-            batch, times = _on_grid(below - 1), 1
+            batch, times = search.on_grid(below - 1), 1
         elif not search.fits(batch, times):
             batch, times = below, 1
         else:
             times += 1
-    above = batch + _step(batch)
+    above = batch + search.step(batch)
     for _ in range(_DOUBTFUL):
         if above > max(search.series) or search.is_over(above):
             break
-        above += _step(above)
+        above += search.step(above)
     else:
         never = (b for b, fitted in search.series.items() if b >= above and not any(fitted))
         above = min(never, default=above)

@@ -12,7 +12,12 @@ import numpy as np
 
 from lessons_lib.common.internals.training import data_adapter
 from lessons_lib.common.runtime import tf
+from lessons_lib.instruments.training.state import names_iterator
 
+OWN_ITERATOR: Final = (
+    "this step takes its batches from an iterator of its own, which would lose them: "
+    "write a step that is given the batch"
+)
 _NO_X: Final = "the batch is empty: give x, as model.fit takes it"
 
 
@@ -86,6 +91,8 @@ def of_model(x: Any, y: Any, sample_weight: Any) -> Batch:
 def of_step(step: Callable[..., Any], x: Any, y: Any, sample_weight: Any) -> Batch:
     """Make the arguments for a step that is given as a callable; data is a tuple of them."""
     _refuse_streams((x, y, sample_weight))
+    if names_iterator(step):
+        raise ValueError(OWN_ITERATOR)
     if isinstance(x, tf.data.Dataset):
         batch = _of_dataset(x)
         if isinstance(batch.data, tuple) and _arguments(step) != 1:

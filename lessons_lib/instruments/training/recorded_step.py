@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.instruments.training.inputs import OWN_ITERATOR
 from lessons_lib.recording import composition
 from lessons_lib.recording.buffers import Floats, Ints
 from lessons_lib.recording.recorder import note_inputs, record
@@ -61,10 +62,7 @@ def traced(
     concrete = fresh.get_concrete_function(spec)
     graph = concrete.graph
     if any(op.type.startswith("IteratorGetNext") for op in graph.get_operations()):
-        raise ValueError(
-            "this step takes its batches from an iterator of its own, which would lose them: "
-            "write a step that is given the batch"
-        )
+        raise ValueError(OWN_ITERATOR)
     used = list(graph.variables)
     for captured, _ in graph.captures:
         # What only writes to a variable captures its handle alone.

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +27,8 @@ from lessons_lib.common.source import is_user_file
 _MOST: Final = 200_000
 _LIBRARIES: Final = ("keras", "tf_keras")
 _CONTAINERS: Final = (list, dict, set)
+#: What loses the batches that a step takes from it.
+_DRAWN_FROM: Final = (GeneratorType, tf.data.Iterator, tf.data.NumpyIterator)
 #: TensorFlow's own lists and dicts, which hold another one.
 _WRAPPERS: Final = "tensorflow.python.trackable.data_structures"
 
@@ -101,6 +103,34 @@ def reachable(roots: Iterable[Any]) -> Iterator[Any]:
         yield thing
         if not isinstance(thing, tf.Variable):
             todo.extend(_parts(thing))
+
+
+def names_iterator(step: Any) -> bool:
+    """Tell whether a step's code names an iterator, which cannot be set back.
+
+    One that it could reach, but does not name, is left alone: a trainer may hold what its loop
+    takes batches from.
+    """
+    things = list(reachable((step,)))
+    functions = [thing for thing in things if isinstance(thing, FunctionType)]
+    owners = [thing for thing in things if _is_ours(thing)]
+    methods: dict[str, CodeType] = {}
+    for cls in {cls for owner in owners for cls in type(owner).__mro__}:
+        for name, found in list(vars(cls).items()):
+            code = getattr(getattr(found, "python_function", found), "__code__", None)
+            if isinstance(code, CodeType) and is_user_file(code.co_filename):
+                methods[name] = code
+    names: set[str] = set()
+    codes = [f.__code__ for f in functions if is_user_file(f.__code__.co_filename)]
+    while codes:
+        code = codes.pop()
+        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+        codes += [methods[name] for name in code.co_names if name in methods and name not in names]
+        names.update(code.co_names)
+    held = [part for function in functions for part in _of_function(function)]
+    held += [value for owner in owners for name, value in vars(owner).items() if name in names]
+    held += [part for whole in held if type(whole) in (list, tuple, dict) for part in _parts(whole)]
+    return any(isinstance(part, _DRAWN_FROM) for part in held)
 
 
 def variable_in(thing: Any) -> tf.Variable | None:
