@@ -66,6 +66,16 @@ class _Spans:
         return i
 
 
+def _add_unmade(segment: Segment, log: CallLog) -> None:
+    """Add spans of no length for calls that an interrupt kept from being made."""
+    for thread, number in segment.threads.items():
+        spans, doubtful = segment.calls.get(thread, []), log.doubtful.get(number, [])
+        if doubtful and len(log.threads.get(number, ())) == len(spans) + len(doubtful):
+            for place in doubtful:
+                start = spans[place - 1][0] if place else 0
+                spans.insert(place, (start, start))
+
+
 class Attribution:
     """Describes the allocations of one segment."""
 
@@ -73,6 +83,7 @@ class Attribution:
         self._segment = segment
         self._log = log
         self._table = table
+        _add_unmade(segment, log)
         self._spans = {thread: _Spans(spans) for thread, spans in segment.calls.items()}
         self._functions = {
             thread: _Spans([(start, end) for start, end, _ in runs])

@@ -3,7 +3,8 @@
 While a recording runs, the few functions through which all of eager TensorFlow passes are
 replaced by wrappers (`lessons_lib.common.patching` lists them).  A wrapper notes the user's line
 and marks the call in the profile, so that an allocation is tied to a call by the profile itself:
-it lies inside the call's mark, on the same thread.
+it lies inside the call's mark, on the same thread.  Of ``TFE_Py_FastPathExecute``, through which
+most operations pass, TensorFlow marks each call itself.
 
 Only facts are noted, never an object of the program, not even a code object: what the program
 drops must go while it is watched, as it would without.
@@ -63,10 +64,8 @@ class Call(NamedTuple):
     chain: tuple[Place, ...] = ()
 
 
-#: What is kept of a call until it returns: its mark, itself, its operation and that one's inputs.
-_Noted = tuple[TraceMe, Call, str, Any]
-#: Of a constant: the operation that it runs, and its inputs.
-_NONE: Final[tuple[str, tuple[()]]] = ("", ())
+#: Of a call that we failed to note.
+_UNKNOWN: Final = Call(None, "", None)
 #: A call's instruction, kind, forward line, scope (by address), the rest of its context, and what
 #: stands for its outer frames (0 where they were not asked for).
 _Key = tuple[int, str, Place | None, int, bool, bool, int, int]
@@ -80,6 +79,8 @@ class CallLog:
     ----------
     threads : dict of int to list of Call
         Calls in order of their start, by the number written into the thread's marker.
+    doubtful : dict of int to list of int
+        By the same number, places of calls that an interrupt may have kept from being made.
     graphs : dict of str to GraphFacts or None
         What is known of the functions that were called, by the function's name.
     definitions : dict of str to Place
@@ -93,6 +94,7 @@ class CallLog:
     """
 
     threads: dict[int, list[Call]] = field(default_factory=dict)
+    doubtful: dict[int, list[int]] = field(default_factory=dict)
     graphs: dict[str, GraphFacts | None] = field(default_factory=dict)
     definitions: dict[str, Place] = field(default_factory=dict)
     sessions: list[tuple[GraphFacts, Roles | None]] = field(default_factory=list)
@@ -195,6 +197,7 @@ class Watcher:
         self.log = taken.following()
         self._current = {}
         self._calls.clear()
+        self._gradients.forget_old()
         return taken
 
     def _new_thread(self, ident: int) -> list[Call]:
@@ -207,28 +210,44 @@ class Watcher:
 
     def _wrapped(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         note = self._noting(name)
-        frame_here = sys._getframe
+        frame_here, marker, mark_name = sys._getframe, TraceMe, profile_format.CALL
 
         @functools.wraps(original)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            noted = note(args, frame_here(1)) if self._watching else None
-            if noted is None:
+        def fast(*args: Any, **kwargs: Any) -> Any:
+            if not self._watching:
                 return original(*args, **kwargs)
-            mark, call, op, inputs = noted
+            try:
+                call = note(args, frame_here(1))
+            except BaseException:  # an interrupt, after which nothing is called any more
+                self._doubt()
+                raise
+            result = original(*args, **kwargs)
+            if call.context.taped or args[1] == "AddN":
+                self._note_result(call, args[1], args[3:], result)
+            return result
+
+        @functools.wraps(original)
+        def marked(*args: Any, **kwargs: Any) -> Any:
+            if not self._watching:
+                return original(*args, **kwargs)
+            try:
+                call = note(args, frame_here(1))
+                mark = marker(mark_name)
+            except BaseException:
+                self._doubt()
+                raise
             try:
                 result = original(*args, **kwargs)
             finally:
                 mark.Stop()
-            if call.context.taped or op == "AddN":
-                self._note_result(call, op, inputs, result)
+            if name in _EXECUTE and (call.context.taped or _operation(args)[0] == "AddN"):
+                self._note_result(call, *_operation(args), result)
             return result
 
-        return wrapper
+        return fast if name == FAST else marked
 
-    def _noting(self, name: str) -> Callable[[tuple[Any, ...], FrameType | None], _Noted | None]:
-        """Give what notes and marks a call of one of TensorFlow's functions from a frame."""
-        marker = TraceMe
-        mark_name = profile_format.CALL
+    def _noting(self, name: str) -> Callable[[tuple[Any, ...], FrameType | None], Call]:
+        """Give what notes a call of one of TensorFlow's functions from a frame."""
         ident = threading.get_ident
         origins = self._origins
         by_code = self._calls.by_code
@@ -238,7 +257,11 @@ class Watcher:
         fast, executes = name == FAST, name in _EXECUTE
         user = Origin.USER
 
-        def note(args: tuple[Any, ...], caller: FrameType | None) -> _Noted | None:
+        def note(args: tuple[Any, ...], caller: FrameType | None) -> Call:
+            me = ident()
+            calls = self._current.get(me)
+            if calls is None:
+                calls = self._new_thread(me)
             try:
                 frame = caller
                 part = 0  # a plain number: to hash an enum's member is slow
@@ -252,8 +275,8 @@ class Watcher:
                             break
                         part = part or origin
                     frame = frame.f_back
-                forward = getattr(now, "forward", None)
-                backward = getattr(running, "backward", False)
+                forward = now.get(me) if now else None
+                backward = me in running
                 scope = eager_scope() if forward is None else forward.scope
                 taped = not no_tape()
                 # By identity: to hash a code object means to read all of it.
@@ -266,24 +289,26 @@ class Watcher:
                 if call is None:
                     context = Context(scope, taped, backward, Origin(part))
                     call = self._calls.add(frame, key, context)
-                me = ident()
-                calls = self._current.get(me)
-                if calls is None:
-                    calls = self._new_thread(me)
-                op, inputs = (
-                    (args[1], args[3:]) if fast else _operation(args) if executes else _NONE
-                )
-                if op not in reads and not self._note_written(me, len(calls), op, inputs):
-                    reads.add(op)
+                op = args[1] if fast else _operation(args)[0] if executes else ""
+                if op not in reads:
+                    inputs = args[3:] if fast else _operation(args)[1]
+                    if not self._note_written(me, len(calls), op, inputs):
+                        reads.add(op)
                 if executes:
                     self._note_function(op, caller)
-                mark = marker(mark_name)
-                calls.append(call)
             except Exception:  # a fault of ours costs a line, not the run
-                return None
-            return mark, call, op, inputs
+                call = _UNKNOWN
+            calls.append(call)
+            return call
 
         return note
+
+    def _doubt(self) -> None:
+        """Say of this thread's last call that it may not have been made."""
+        me = threading.get_ident()
+        if calls := self._current.get(me):
+            doubtful = self.log.doubtful.setdefault(self._numbers[me], [])
+            doubtful.append(len(calls) - 1)
 
     def _note_written(self, thread: int, number: int, op: str, inputs: Any) -> bool:
         """Note an operation that writes a variable; tell whether it is one."""

@@ -144,7 +144,8 @@ class Noter:
 
     def __init__(self) -> None:
         self.notes = EagerNotes()
-        self.running = threading.local()
+        #: Threads that compute gradients just now.
+        self.running: set[int] = set()
         #: False where the wrapper has only to pass calls on.
         self.on = False
         self._marks = 0
@@ -180,15 +181,16 @@ class Noter:
         def imperative_grad(tape: Any, target: Any, sources: Any, *rest: Any, **more: Any) -> Any:
             if not self.on or not tf.executing_eagerly():
                 return original(tape, target, sources, *rest, **more)
-            running = self.running
-            outer = getattr(running, "backward", False)
+            running, me = self.running, threading.get_ident()
+            outer = me in running
             with contextlib.suppress(Exception):
                 self.mark(Moment(BACKWARD_BEGINS))
-            running.backward = True
+            running.add(me)
             try:
                 result = original(tape, target, sources, *rest, **more)
             finally:
-                running.backward = outer
+                if not outer:
+                    running.discard(me)
             with contextlib.suppress(Exception):  # a fault of ours costs a category, not the run
                 self.mark(Moment(GRADIENTS, tuple(_gradients(sources, result))))
             return result

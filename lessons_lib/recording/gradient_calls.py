@@ -21,6 +21,9 @@ from lessons_lib.common.source import Place
 from lessons_lib.recording.graph_facts import note_gradient
 from lessons_lib.recording.scopes import Scope
 
+#: Tensors that are remembered for their gradients: those of a larger step get no forward line.
+_MOST_KNOWN: Final = 50_000
+
 
 class Forward(NamedTuple):
     """An eager operation under a tape: its type, where it was called, the tensors it took."""
@@ -43,8 +46,16 @@ class GradientLog:
     # Which forward tensors a gradient belongs to, as far as the backward pass has come.  There
     # are several where an operation hands on the gradient that it got, as an addition does.
     chain: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    #: Each thread's ``forward``: the operation whose gradient it computes just now.
-    now: threading.local = field(default_factory=threading.local)
+    #: By thread: the operation whose gradient it computes just now.
+    now: dict[int, Forward] = field(default_factory=dict)
+
+    def forget_old(self) -> None:
+        """Forget what came long ago, as a loop of many steps would fill the memory."""
+        tables: tuple[dict[Any, Any], ...] = (self.by_output, self.by_input, self.chain)
+        for known in tables:
+            if len(known) > 2 * _MOST_KNOWN:
+                for key in list(known)[:-_MOST_KNOWN]:
+                    known.pop(key, None)
 
     def note_operation(
         self, op: str, place: Place | None, scope: Scope | None, values: Iterable[Any], result: Any
@@ -125,14 +136,18 @@ class _Gradients:
         return result
 
     def _eager(self, log: GradientLog, args: tuple[Any, ...]) -> Any:
-        forward, before = None, getattr(log.now, "forward", None)
+        forward, me = None, threading.get_ident()
+        before = log.now.pop(me, None)
         with contextlib.suppress(Exception):
             forward = log.forward_of(args[0], args[3], args[4], args[5])
-        log.now.forward = forward
+        if forward is not None:
+            log.now[me] = forward
         try:
             result = self.original(*args)
         finally:
-            log.now.forward = before
+            log.now.pop(me, None)
+            if before is not None:
+                log.now[me] = before
         if forward is not None:
             with contextlib.suppress(Exception):
                 log.note_chain(forward, result)

@@ -9,6 +9,7 @@ results.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -21,6 +22,8 @@ CALL: Final = "lessons_lib.call"
 THREAD: Final = "lessons_lib.thread"
 WINDOW: Final = "lessons_lib.window"
 MOMENT: Final = "lessons_lib.moment"
+#: TensorFlow's own marker of each call of ``TFE_Py_FastPathExecute``.
+FAST_CALL: Final = "TFE_Py_FastPathExecute_C"
 
 _PIPELINE_THREAD: Final = "tf_data_"
 _FUNCTION_CALL: Final = "EagerLocalExecute: __"
@@ -41,8 +44,9 @@ _ALLOCATION: Final = "MemoryAllocation"
 _DEALLOCATION: Final = "MemoryDeallocation"
 #: Events that are read, under our own copy of the name, so that they compare by identity.
 _WANTED: Final = {
-    name: name for name in (_ALLOCATION, _DEALLOCATION, CALL, THREAD, WINDOW, MOMENT, _FUNCTION_RUN)
+    name: name for name in (_ALLOCATION, _DEALLOCATION, THREAD, WINDOW, MOMENT, _FUNCTION_RUN)
 }
+_WANTED.update(dict.fromkeys((CALL, FAST_CALL), CALL))
 # What is read of a memory event, by the profiler's own names.
 _STATS: Final = (
     "addr",
@@ -90,7 +94,8 @@ class Segment:
     memory : list of MemoryEvent
         In the order of time.
     calls : dict of int to list of (start, end)
-        Per thread of the profile, the calls that `lessons_lib.recording.call_log` marked, by start.
+        Per thread of the profile that `lessons_lib.recording.call_log` has marked, the calls from
+        then on, by start.
     threads : dict of int to int
         Which Python thread (by the number given in its marker) a thread of the profile is.
     windows : dict of int to int
@@ -218,6 +223,7 @@ def _read_plane(plane: Any, segment: Segment) -> None:
     stats = {key: meta.name for key, meta in plane.stat_metadata.items()}
     wanted, named, kernels = _names(plane, segment)
     reader = _StatReader(stats)
+    begun: dict[int, int] = {}  # when the first call of a thread was logged
     for thread, line in enumerate(plane.lines):
         segment.pipeline = segment.pipeline or line.name.startswith(_PIPELINE_THREAD)
         base = line.timestamp_ns * 1000
@@ -238,6 +244,7 @@ def _read_plane(plane: Any, segment: Segment) -> None:
                 spans.append((start, start + event.duration_ps))
             elif kind is THREAD:
                 segment.threads[thread] = reader.number(event, "number")
+                begun[thread] = start
             elif kind is WINDOW:
                 segment.windows[reader.number(event, "number")] = start
             elif kind is MOMENT:
@@ -258,8 +265,9 @@ def _read_plane(plane: Any, segment: Segment) -> None:
                 runs = named_spans.setdefault(thread, [])
                 end = start + event.duration_ps
                 runs.append((start, end, named[event.metadata_id]))
-    for calls in segment.calls.values():
-        calls.sort()
+    for thread, calls in segment.calls.items():
+        first = begun.get(thread, math.inf)
+        segment.calls[thread] = sorted(call for call in calls if call[0] >= first)
     for iterators in segment.iterators.values():
         iterators.sort()
 

@@ -68,11 +68,8 @@ _asked: Final[set[str]] = set()
 _scopes: Final[weakref.WeakKeyDictionary[Any, dict[str, Scope]]] = weakref.WeakKeyDictionary()
 
 
-def keras_scope() -> Scope | None:
-    """Give the innermost layer, optimizer or metric of Keras that is running on this thread."""
-    stack = keras_scopes()
-    if not stack:
-        return None
+def keras_scope(stack: list[Any]) -> Scope | None:
+    """Give the innermost layer, optimizer or metric of Keras in a stack of its scopes."""
     top = stack[-1]
     noted = vars(top).get(_NOTED)
     if noted is None:
@@ -112,8 +109,8 @@ def _owner(caller: Any) -> Owner | None:
 
 def eager_scope() -> Scope | None:
     """Give what eager operations on this thread belong to, by Keras or by ``tf.name_scope``."""
-    if keras_scopes():
-        return keras_scope()
+    if stack := keras_scopes():
+        return keras_scope(stack)
     name = eager_context().scope_name
     return _asked_scope(name.rstrip("/")) if name else None
 
@@ -176,7 +173,7 @@ class _Opened(contextlib.AbstractContextManager[str], contextlib.ContextDecorato
     def _note(self, unique: str, name: str, frame: FrameType | None) -> None:
         stack = keras_scopes()
         if stack and stack[-1].name == name:
-            scope = keras_scope()
+            scope = keras_scope(stack)
         else:
             scope = self._within(unique, name) if _asked_for(frame) else None
         if scope:

@@ -210,6 +210,30 @@ def test_an_interrupt_at_any_line(temporary: Path) -> None:
     assert list(temporary.glob("*lessons_lib*")) == []
 
 
+def test_an_interrupt_before_a_call_costs_no_lines() -> None:
+    x, c = new(9), scalar(2.0)
+
+    def interrupt(frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "return" and frame.f_code.co_name == "note":  # and its call is yet to come
+            sys.settrace(before)
+            raise KeyboardInterrupt
+        return interrupt
+
+    before = sys.gettrace()
+    try:
+        with record() as recording:
+            first = x * c
+            sys.settrace(interrupt)
+            with contextlib.suppress(KeyboardInterrupt):
+                x * c
+            last = x * c
+    finally:
+        sys.settrace(before)
+    found = [buffer.line.text for buffer in recording.buffers if buffer.line]
+    assert found == ["first = x * c", "last = x * c"]
+    del first, last
+
+
 def test_an_interrupt_in_another_handlers_hands() -> None:
     came: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
