@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -158,10 +159,20 @@ def test_ending_passes_through_and_the_report_is_written(
     assert str(ROOT / "lessons_lib") not in err  # the traceback is the program's alone
 
 
-def test_interrupt_passes_through_and_the_report_is_written(folder: Path) -> None:
+def test_interrupts_pass_through_and_the_report_is_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = ProgramReport.html
+
+    def interrupted(report: ProgramReport) -> str:
+        signal.raise_signal(signal.SIGINT)
+        return real(report)
+
+    monkeypatch.setattr(ProgramReport, "html", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_script(folder, SCRIPT + "raise KeyboardInterrupt\n")
     assert "The program was interrupted." in Page(folder / "report.html").text
+    assert capsys.readouterr().err.count("the report is being written to") == 1
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ The children run side by side: most of their time is the import of TensorFlow.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -84,16 +83,13 @@ class Child:
                 stderr=err,
             )
 
-    def begun(self) -> None:
-        while not self._out.read_text():
-            assert self.process.poll() is None, self._out.with_name("err").read_text()
+    def wrote(self, text: str, where: str = "out") -> None:
+        """Wait until it has written a text."""
+        ended = False
+        while text not in self._out.with_name(where).read_text():
+            assert not ended, self._out.with_name("err").read_text()
+            ended = self.process.poll() is not None
             time.sleep(0.05)
-
-    def send(self, *signals: int) -> None:
-        for number in signals:
-            with contextlib.suppress(ProcessLookupError):
-                self.process.send_signal(number)
-            time.sleep(0.3)
 
     def ended(self) -> tuple[int, str, str]:
         code = self.process.wait(timeout=300)
@@ -122,8 +118,8 @@ def test_however_a_program_ends(tmp_path: Path, temporary: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     killed = Child(tmp_path, "killed", other)
-    killed.begun()
-    killed.send(signal.SIGKILL)
+    killed.wrote("begun")
+    killed.process.send_signal(signal.SIGKILL)
     killed.ended()
     assert list(other.glob("lessons_lib-*"))
 
@@ -131,9 +127,12 @@ def test_however_a_program_ends(tmp_path: Path, temporary: Path) -> None:
         name: Child(tmp_path, name, temporary if name == "in trouble" else other) for name in ENDS
     }
     for child in children.values():
-        child.begun()
-    children["asked to end"].send(signal.SIGTERM)
-    children["interrupted"].send(*(signal.SIGINT,) * 3)
+        child.wrote("begun")
+    children["asked to end"].process.send_signal(signal.SIGTERM)
+    interrupted = children["interrupted"]
+    interrupted.process.send_signal(signal.SIGINT)
+    interrupted.wrote("KeyboardInterrupt", "err")  # and now the report is being written
+    interrupted.process.send_signal(signal.SIGINT)
     for name, child in children.items():
         code, out, err = child.ended()
         assert (code, out) == ENDS[name][:2], (name, err)
