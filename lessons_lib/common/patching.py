@@ -19,7 +19,9 @@ what                                when                          why
 methods of Keras' ``CallbackList``  a recording is open           when steps and epochs begin and
                                                                   end
 ``TFE_GetMemoryInfo``,              the profiler rests in a long  that the program reads the peak it
-``TFE_ResetMemoryStats``            recording                     would have, though we reset it
+``TFE_ResetMemoryStats``            recording, or the allocator   would have, though we reset it
+                                    was tried; until that peak    and allocated
+                                    is reached again
 TensorFlow's gradient function      from the import on            which forward operation a
                                                                   gradient belongs to
 ``Graph.name_scope``                from the import on            which layer a graph's operation

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any, Final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ import numpy.typing as npt
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import format_bytes
 from lessons_lib.recording.categories import Category, Phase
+
+#: Kind of a buffer that was made while nobody watched: all that is known of it.
+NOT_WATCHED: Final = "not watched"
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

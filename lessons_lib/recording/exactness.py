@@ -13,6 +13,7 @@ from typing import Final
 from lessons_lib.common import runtime
 from lessons_lib.common.internals import eager_mode, set_runtime_up
 from lessons_lib.common.units import KIB, MIB
+from lessons_lib.recording.allocator_counters import counters
 from lessons_lib.recording.profile_format import MemoryEvent
 from lessons_lib.recording.profiler import Profiler
 
@@ -42,14 +43,15 @@ def _probe() -> tuple[tuple[bool, ...], str]:
     with runtime.held_back_stderr():  # setting devices up writes log lines of its own
         set_runtime_up()
     profiler = Profiler()
-    profiler.start()
-    # Whoever asks may be building a graph, in which nothing would be allocated.
-    try:
-        with eager_mode(), runtime.tf.device("CPU:0"):
-            tensors = [runtime.tf.fill([size // 4], 1.0) for size in _PROBES]
-            del tensors
-    finally:
-        events = profiler.stop().memory
+    with counters.unnoticed():
+        profiler.start()
+        # Whoever asks may be building a graph, in which nothing would be allocated.
+        try:
+            with eager_mode(), runtime.tf.device("CPU:0"):
+                tensors = [runtime.tf.fill([size // 4], 1.0) for size in _PROBES]
+                del tensors
+        finally:
+            events = profiler.stop().memory
     made = [event for event in events if event.allocates]
     return tuple(_reported(made, size) for size in _PROBES), made[-1].allocator if made else ""
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from lessons_lib.recording.attribution import Attribution, SiteTable
-from lessons_lib.recording.buffers import BufferStore, Folded, Ints, Site
+from lessons_lib.recording.buffers import NOT_WATCHED, BufferStore, Folded, Ints, Site
 from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.pacing import Rest
 from lessons_lib.recording.profile_format import MemoryEvent, Segment
@@ -130,19 +130,15 @@ class Ledger:
         self._takeovers.forget()
         for window in self.windows:
             window.rests.append(rest)
-        readings = np.array(rest.readings, np.float64).reshape(-1, 3)
-        points = np.stack(
-            (np.full(len(readings), self._events), readings[:, 0], readings[:, 2] - rest.level),
-            axis=1,
-        )
-        points[:, 2] += self._live
+        at, current, peak = np.array(rest.readings, np.float64).reshape(-1, 3).T
+        points = np.stack((np.full(len(at), self._events), at, peak - rest.level + self._live), 1)
         self._curve = np.concatenate((self._curve, thinned(points, _POINTS)))
-        if readings.size:
-            self._live += int(readings[-1, 1]) - rest.level
+        self._live += int(current[-1]) - rest.level if len(current) else 0
         self._gap = self._events + 1, rest.end
         self._events += _REST_NUMBERS
-        if readings.size and (base := self.checks[0].levels[0]) is not None:
-            self._forget(int(readings[-1, 1]) - base)
+        if len(current) and (base := self.checks[0].levels[0]) is not None:
+            self._forget(int(current[-1]) - base)
+        rest.drop_readings()
 
     def _forget(self, grown: int) -> None:
         """Take for freed what cannot be there any more, as so many bytes more are in use."""
@@ -165,29 +161,30 @@ class Ledger:
         self._gap = number, moment
 
     def _found_late(self, events: Sequence[MemoryEvent]) -> None:
-        """Add rows for what was born in the last rest and is freed in a session after it."""
+        """Add what was born or freed in the last rest, as the first event at an address tells."""
         if self._gap is None:
             return
         number, moment = self._gap
-        new: set[int] = set()
+        old, known, unseen = self._rows, len(self._rows), self.table.number(Site(kind=NOT_WATCHED))
+        told: set[int] = set()
         rows: list[tuple[int, int, int, int, float]] = []
         for event in events:
-            if event.allocates:
-                new.add(event.address)
+            if event.address in told:
                 continue
-            if event.address in new:
-                new.discard(event.address)
-                continue
+            told.add(event.address)
             row = self._alive.get(event.address)
-            if row is not None and self._rows.nbytes[row] == event.requested:
-                continue
-            if row is not None:  # another buffer had its place: it was freed in the rest
-                self._rows.died[row], self._rows.died_at[row] = number, moment
+            if row is not None:
+                same = not event.allocates and old.nbytes[row] == event.requested
+                if same or old.born[row] > number:  # or it was born in the sessions since
+                    continue
+                old.died[row], old.died_at[row] = number, moment
                 number += 1
-            self._alive[event.address] = len(self._rows) + len(rows)
-            rows.append((-1, event.requested, event.reserved, number, moment))
-            number += 1
-        self._rows = self._rows.with_more(Rows.of(rows))
+                del self._alive[event.address]
+            if not event.allocates:
+                self._alive[event.address] = known + len(rows)
+                rows.append((unseen, event.requested, event.reserved, number, moment))
+                number += 1
+        self._rows = old.with_more(Rows.of(rows))
         self._gap = number, moment
 
     def add(

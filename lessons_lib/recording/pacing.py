@@ -62,6 +62,10 @@ class Rest:
         """The highest count of bytes in use."""
         return max((peak for _, _, peak in self.readings), default=self.level)
 
+    def drop_readings(self) -> None:
+        """Keep the highest reading alone, once all of them have been used."""
+        self.readings = sorted(self.readings, key=lambda reading: reading[2])[-1:]
+
 
 class Pacing:
     """Decides when the profiler rests, and for how long."""

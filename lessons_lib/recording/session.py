@@ -21,7 +21,7 @@ from lessons_lib.common import internals, runtime
 from lessons_lib.common.gc_control import collection_paused
 from lessons_lib.common.interrupts import DeferredSignals
 from lessons_lib.recording import exactness, notes
-from lessons_lib.recording.allocator_counters import AllocatorCounters
+from lessons_lib.recording.allocator_counters import counters
 from lessons_lib.recording.buffers import BufferStore
 from lessons_lib.recording.call_log import CallLog, Watcher
 from lessons_lib.recording.gate import Gate, work_of_other_threads
@@ -73,7 +73,6 @@ class Session:
         #: Why the profiler could not be started again for recordings that are still open.
         self.failure: ProfileError | None = None
         self.pacing = Pacing()
-        self.counters = AllocatorCounters()
         #: While the profiler rests in a long recording.
         self.rest: Rest | None = None
         self._busy = False
@@ -147,7 +146,7 @@ class Session:
     def _look(self, rest: Rest) -> None:
         """Read the counters while the profiler rests, and go on watching when it is time."""
         now = time.perf_counter()
-        current, peak = self.counters.read()
+        current, peak = counters.read()
         rest.note(now, current, peak)
         if self.watcher is not None:
             self.watcher.take()
@@ -165,7 +164,7 @@ class Session:
         rest = self.rest
         if rest is None or self.ledger is None:
             return
-        current, peak = self.counters.read()
+        current, peak = counters.read()
         rest.end = time.perf_counter()
         rest.note(rest.end, current, peak)
         self._busy = True
@@ -253,9 +252,9 @@ class Session:
             if watcher is not None and not last:
                 watcher.take()  # the probe's own calls, which no profile of ours shows
             if last:
-                self.counters.release()
+                counters.release()
             elif rest:
-                self.rest = Rest(time.perf_counter(), self.counters.read()[0], until=math.inf)
+                self.rest = Rest(time.perf_counter(), counters.read()[0], until=math.inf)
                 self.rested_functions = 0
                 self.gate.rest()
             else:

@@ -13,8 +13,9 @@ import itertools
 import sys
 import threading
 import time
+from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +34,9 @@ class Said(StrEnum):
     BEGIN = "begin"
     END = "end"
     EPOCH = "epoch"
+
+
+_SAID: Final = tuple(Said)
 
 
 class StepMark(NamedTuple):
@@ -189,15 +193,21 @@ def _spans(marks: Sequence[StepMark]) -> list[tuple[int, float, float, float]]:
     return [(*span, after) for span, after in zip(found, following, strict=True)]
 
 
-@dataclass(eq=False)
 class StepLog:
-    """What is said while a recording is open: markers, with seconds of ``time.perf_counter``."""
+    """What is said while a recording is open."""
 
-    marks: list[tuple[int, float, Said, int]] = field(default_factory=list)
+    def __init__(self) -> None:
+        # Marker, seconds of time.perf_counter, what and which, one after the other: a loop may say
+        # a million steps, and an interrupt between them must not part them.
+        self._said = array("d")
 
     def say(self, said: Said, number: int = 0) -> None:
-        """Note a moment."""
-        self.marks.append((mark_moment(), time.perf_counter(), said, number))
+        """Note a moment: now."""
+        self.note(mark_moment(), time.perf_counter(), said, number)
+
+    def note(self, marker: int, at: float, said: Said, number: int = 0) -> None:
+        """Note a moment that was marked in the profile."""
+        self._said.extend((marker, at, _SAID.index(said), number))
 
     def marks_from(self, start: float, seen: Mapping[int, float]) -> tuple[StepMark, ...]:
         """Give the marks in seconds from the start of a recording.
@@ -210,12 +220,13 @@ class StepLog:
         seen : mapping of int to float
             When the markers were that the profiler saw, in seconds from the start.
         """
-        times = (seen.get(marker, at - start) for marker, at, *_ in self.marks)
+        marks = np.array(self._said).reshape(-1, 4).tolist()
+        times = (seen.get(int(marker), at - start) for marker, at, *_ in marks)
         in_order = itertools.accumulate(times, max, initial=0.0)
         next(in_order)
         return tuple(
-            StepMark(at, said, number)
-            for at, (*_, said, number) in zip(in_order, self.marks, strict=True)
+            StepMark(at, _SAID[int(said)], int(number))
+            for at, (*_, said, number) in zip(in_order, marks, strict=True)
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import example, given
 
+from lessons_lib.common.gc_control import program_has_frozen
 from lessons_lib.recording import call_log
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
@@ -39,7 +40,7 @@ Figures = tuple[int, int, int]
 @pytest.fixture(scope="module", autouse=True)
 def _quick_collections() -> Iterator[None]:
     """Keep what the imports made out of the collections that programs ask for."""
-    frozen = gc.get_freeze_count()
+    frozen = program_has_frozen()
     gc.collect()
     gc.freeze()
     yield

@@ -14,11 +14,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.recording import gradient_calls, recorder
+from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.gate import Gate
-from lessons_lib.recording.pacing import Pacing
+from lessons_lib.recording.lifetimes import Ledger
+from lessons_lib.recording.pacing import Pacing, Rest
+from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 from lessons_lib.recording.session import SESSION_EVENTS
+from lessons_lib.recording.session_checks import SessionCheck
 from tests.support.exactness_checks import CHECKS, Check, ints, new, ready, scalar
 from tests.support.programs import Dropped, Graph, Loop, Machine, New, Program, Tape, programs
 from tests.support.sessions import cut_after
@@ -266,6 +271,44 @@ def test_what_takes_the_place_of_something_older_stays() -> None:
     assert recording.unwatched
     assert recording.kept_bytes == 0
     del old
+
+
+def test_what_was_freed_unwatched_may_be_followed_at_its_place() -> None:
+    def made(size: int) -> Segment:
+        event = MemoryEvent(1, 0, True, 1, size, size, size, "cpu", 0, "", "", 0, "")
+        return Segment(memory=[event])
+
+    for rests in (True, False):
+        ledger = Ledger()
+        ledger.add(made(36), CallLog(), 0.0)
+        if rests:
+            ledger.rest(Rest(1.0, 36, readings=[(1.5, 36, 36)]))
+        ledger.add(made(40), CallLog(), 2.0)
+        assert [check.intact for check in ledger.checks] == [True, rests]
+
+
+def test_long_recordings_remember_little() -> None:
+    x, c = tf.Variable(new(9)), scalar(2.0)
+    with (
+        cut_after(200),
+        mock.patch.object(gradient_calls, "_MOST_KNOWN", 20),
+        record() as recording,
+    ):
+        for _ in range(100):
+            with tf.GradientTape() as tape:
+                y = x * c
+            tape.gradient(y, x)
+        watcher = recorder._session.watcher
+        assert watcher is not None
+        known = watcher._gradients
+        assert len(known.by_output) < 100
+        assert len(known.chain) < 100
+    assert "y = x * c" in {b.forward_line.text for b in recording.buffers if b.forward_line}
+    rest = Rest(0.0, 5, readings=[(0.1, 7, 9), (0.2, 6, 8)])
+    ledger = Ledger()
+    ledger.checks.append(SessionCheck())
+    ledger.rest(rest)
+    assert (rest.peak, len(rest.readings)) == (9, 1)
 
 
 def test_a_recording_inside_one_that_rests_is_whole() -> None:

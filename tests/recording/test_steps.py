@@ -56,10 +56,13 @@ def test_steps_do_not_depend_on_how_well_two_clocks_agree(monkeypatch):
 
 
 def test_what_was_said_while_nobody_watched_is_placed_by_the_clock():
-    log = StepLog(marks=[(1, 10.5, Said.END, 0), (2, 11.0, Said.END, 0), (3, 11.5, Said.END, 0)])
+    log = StepLog()
+    for marker, at in ((1, 10.5), (2, 11.0), (3, 11.5)):
+        log.note(marker, at, Said.END)
     marks = log.marks_from(10.0, {2: 0.75})
     assert [mark.at for mark in marks] == [0.5, 0.75, 1.5]
-    early = StepLog(marks=[(1, 9.0, Said.END, 0)])
+    early = StepLog()
+    early.note(1, 9.0, Said.END)
     assert [mark.at for mark in early.marks_from(10.0, {})] == [0.0]
 
 

@@ -14,6 +14,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import lessons_lib as ll
+from lessons_lib.common.gc_control import program_has_frozen
 from lessons_lib.common.runtime import tf
 from lessons_lib.recording import call_log
 from lessons_lib.recording.recorder import record
@@ -39,7 +40,7 @@ def _quiet() -> Iterator[None]:
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel("ERROR")
-    frozen = gc.get_freeze_count()
+    frozen = program_has_frozen()
     gc.collect()
     gc.freeze()
     yield
