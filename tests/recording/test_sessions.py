@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording import gradient_calls, recorder
+from lessons_lib.recording import exactness, gradient_calls, recorder
 from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.gate import Gate
 from lessons_lib.recording.lifetimes import Ledger
@@ -339,6 +339,17 @@ def test_the_programs_own_meter_is_left_alone() -> None:
         assert meter("CPU:0")["peak"] < before
     assert recording.unwatched
     assert meter("CPU:0")["peak"] < before
+
+
+def test_the_try_of_the_allocator_is_not_in_the_programs_meter() -> None:
+    meter, tried = tf.config.experimental.get_memory_info, exactness.exactness.__wrapped__
+    tf.config.experimental.reset_memory_stats("CPU:0")
+    before = meter("CPU:0")["peak"]
+    assert tried().exact
+    assert meter("CPU:0")["peak"] == before
+    with mock.patch.object(exactness.counters, "unnoticed", contextlib.nullcontext):
+        tried()
+    assert meter("CPU:0")["peak"] >= before + 2**20
 
 
 @pytest.mark.parametrize("share", [0, -1, 1.5, "all"])
