@@ -267,7 +267,7 @@ class Session:
 
     def _in_use(self) -> tuple[int, int] | tuple[None, None]:
         """Give the bytes in use, and at least their peak since this was last asked."""
-        return self.counters.look() if internals.runtime_is_set_up() else (None, None)
+        return counters.look() if internals.runtime_is_set_up() else (None, None)
 
     def _probe(self) -> None:
         """Ask whether buffers are seen, with no profiler of ours running.
