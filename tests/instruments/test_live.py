@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import os
 import weakref
@@ -242,6 +243,25 @@ def test_what_a_function_holds_is_named_by_how() -> None:
     }
     for word, way in ways.items():
         assert names.labels([start, held, *way, x])[:2] == ("['held'] (function held)", word)
+
+
+KEPT: contextvars.ContextVar[Any] = contextvars.ContextVar("KEPT", default=())
+
+
+def test_context_variables_hold_tensors() -> None:
+    context, kept = contextvars.Context(), [tf.ones([2])]
+    context.run(KEPT.set, kept)
+    (tree,) = gc.get_referents(context)
+    (node,) = gc.get_referents(tree)
+    way = [None, context, tree, node, kept, kept[0]]
+    assert names.labels(way) == ("Context", "KEPT (list)", "tf.Tensor")
+    token = KEPT.set([tf.ones(ODD)])
+    try:
+        (row,) = named(live_tensors(), "KEPT")
+        assert (row.nbytes, row.holder) == (SIZE, "context variable KEPT (list) → tf.Tensor")
+    finally:
+        KEPT.reset(token)
+    assert not named(live_tensors(), "KEPT")
 
 
 def test_arrays_of_objects_hold_tensors() -> None:

@@ -77,7 +77,7 @@ def grouped(
         chain = _chain(left, thing, namer)
         if alike.in_cycle:
             chain = ("a reference cycle that nobody collects", *chain)
-        elif len(chain) == 1 and alike.kind is Kind.TENSOR and tapes:
+        elif len(chain) == 1 and alike.kind in (Kind.TENSOR, Kind.VARIABLE) and tapes:
             chain = (*_chain(left, tapes[0], namer), *chain)  # C++ code of the tape holds it
         limit = bounded(left.survey.way_to(thing)[0])
         group = _group(alike, thing, left, chain, limit)

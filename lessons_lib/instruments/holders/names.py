@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import contextvars
 import functools
 import gc
 import inspect
@@ -207,6 +208,7 @@ def labels(down: list[object]) -> tuple[str, ...]:
     word = ""
     for parent, child in itertools.pairwise(down):
         silent = isinstance(child, _SILENT) or _is_link(child) or _is_inner(parent, child)
+        silent = silent or _is_node(child)
         if not silent:
             word += _word(down, parent, child)
         if silent:
@@ -235,6 +237,9 @@ def _word(down: list[object], parent: object, child: object) -> str:
         return "" if found is None else found.word
     if _is_link(parent) or isinstance(parent, types.TracebackType):
         return ""
+    if _is_node(parent):
+        contexts = [thing for thing in down if isinstance(thing, contextvars.Context)]
+        return next((f" {var.name}" for c in contexts for var, v in c.items() if v is child), "")
     if isinstance(parent, dict):
         position = next(i for i, t in enumerate(down) if t is parent)
         owner = down[position - 1] if position else None
@@ -246,6 +251,11 @@ def _word(down: list[object], parent: object, child: object) -> str:
 def _is_link(thing: object) -> bool:
     cls = type(thing)
     return f"{cls.__module__}.{cls.__name__}" == LRU_LINK
+
+
+def _is_node(thing: object) -> bool:
+    """Tell whether an object is a part of how a `contextvars.Context` keeps its values."""
+    return type(thing).__name__.startswith("hamt")
 
 
 def running_frames() -> list[types.FrameType]:

@@ -8,6 +8,7 @@ optimizer's slot is the optimizer's, though a graph holds it as well.
 
 from __future__ import annotations
 
+import contextvars
 import sys
 import types
 import weakref
@@ -96,6 +97,8 @@ def _names() -> list[tuple[str, Any]]:
         if is_of_user(module, namespace):
             found += list(namespace.items())
     found += [(f"{name} in {function}()", value) for function, name, value in user_locals()]
+    context = contextvars.copy_context()
+    found += [(f"context variable {variable.name}", v) for variable, v in context.items()]
     # To ask a weak proxy for its class asks what it stands for, which may be gone.
     found = [(name, value) for name, value in found if type(value) not in weakref.ProxyTypes]
     found = [(name, value) for name, value in found if not isinstance(value, types.ModuleType)]
