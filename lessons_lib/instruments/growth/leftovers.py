@@ -106,11 +106,10 @@ def observe(
     new = baseline.new_objects()
     lost = seen.watch.lost([thing for thing in new if kinds.of(thing) is Kind.TABLE], CALLS)
     baseline.lift()
-    ours: list[object] = [staying, new, seen.marked, seen.first, known]
     with budget:
         gain = _gain(seen.gains)
         untracked = _new_untracked(plan.wanted(gain), known, budget)
-        ours.append(untracked)
+        ours: list[object] = [staying, new, seen.marked, seen.first, known, untracked]
         growing = _growing(seen.counts)
         if plan.collect and not (staying or untracked or growing.intersection(seen.first.values())):
             return Observation(heap=gain, lost_tables=lost)  # whoever holds it, nothing stays
@@ -123,11 +122,10 @@ def observe(
         garbage = [t for t in new if unseen and id(t) not in found.reached]
         cyclic = set(map(id, gc.get_referents(*garbage))).difference(found.reached)
         uncollected = len(garbage) / CALLS
-        garbage.clear()
         left = Leftovers(staying, seen.first, seen.later, growing, found, lines, cyclic)
         unheld = _unheld(new, left)
-        new.clear()
-        untracked.clear()
+        for things in (garbage, new, untracked):
+            things.clear()
         namer = Namer(step, [*ours, ours, found.reached, left, vars(left)], heap, budget)
         try:
             groups, notes = grouped(left, kinds, namer)

@@ -158,6 +158,8 @@ def _leaf_difference(got: Any, expected: Any, tolerance: float, path: str) -> st
         return "" if got == leaf else f"{_name(path)} is {got!r}, expected {leaf!r}"
     if wrong := _form_difference(got, leaf, path):
         return wrong
+    if isinstance(got, tf.IndexedSlices) and got.dense_shape is None:
+        return f"{_name(path)} is tf.IndexedSlices without a dense_shape: say of which shape it is"
     numbers = _numbers(got)
     if numbers.shape != leaf.values.shape:
         shape, wanted = list(numbers.shape), list(leaf.values.shape)

@@ -55,7 +55,7 @@ def find_holder(function: Any, least: int) -> Holder | None:
     """Find the largest container that a function keeps, with at least so many things in it.
 
     Looked at are the names that the function and the functions it uses close over, their module's
-    names that they mention, and the attributes of the object that a method belongs to.
+    names that they mention, and the attributes of functions and of the object of a method.
     """
     functions = list(_functions(function))
     names = {name: thing for f in functions for name, thing in _names(f)}
@@ -116,6 +116,7 @@ def _names(function: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(attributes, Mapping):
         yield from ((f"self.{name}", value) for name, value in attributes.items())
     yield from outside_values(plain)
+    yield from ((f"{plain.__name__}.{name}", value) for name, value in vars(plain).items())
     code = plain.__code__
     yield from zip(
         code.co_varnames[: code.co_argcount][::-1], (plain.__defaults__ or ())[::-1], strict=False

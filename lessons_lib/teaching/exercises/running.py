@@ -10,7 +10,7 @@ import numpy as np
 
 from lessons_lib.common.runtime import tf
 from lessons_lib.teaching.exercises.exercise import Attempt, Exercise, Inputs, Way, function_of
-from lessons_lib.teaching.exercises.expected import difference, expect
+from lessons_lib.teaching.exercises.expected import difference, expect, form_of
 from lessons_lib.teaching.exercises.faults import (
     EMPTY,
     GradingStopped,
@@ -26,6 +26,8 @@ from lessons_lib.teaching.exercises.result import Status
 
 #: Calls of a step that come before growth is measured: first traces, slots, buffers that fill.
 _FIRST_CALLS: Final = 4
+
+_LONGEST: Final = 200  # characters of an error's text
 
 
 @dataclass(frozen=True)
@@ -162,13 +164,28 @@ class _Calling:
             if inner and verdict.line is None:
                 verdict.message = verdict.message.replace("The result", "The step's result")
             raise verdict
-        wrong = difference(value, expected, tolerance=self._exercise.tolerance)
+        try:
+            wrong = difference(value, expected, tolerance=self._exercise.tolerance)
+        except Exception as error:  # such as sparse rows that no tensor has
+            words = f"{type(error).__name__}: {error}".splitlines()[0][:_LONGEST]
+            raise GradingStopped(
+                Status.WRONG_VALUE, f"Your result cannot be read. {words}"
+            ) from None
         if wrong:
-            where = f" (call {number + 1})" if self._inputs.calls else ""
+            where = self._which_call(number) if self._inputs.calls else ""
             explained = self._exercise.explain
-            more = explained(self._inputs, value, expected) if explained is not None else ""
+            more = ""
+            if explained is not None and form_of(value) is not None:
+                more = explained(self._inputs, value, expected)
             message = f"{wrong[0].upper()}{wrong[1:]}{where}."
             raise GradingStopped(Status.WRONG_VALUE, f"{message} {more}".strip())
+
+    def _which_call(self, number: int) -> str:
+        """Name a call: by its arguments where they are numbers and texts, which can be read."""
+        arguments = self._inputs.calls[number]()
+        if not all(isinstance(argument, (int, float, str, tuple)) for argument in arguments):
+            return f" (call {number + 1})"
+        return f" for {self._exercise.name}({', '.join(map(repr, arguments))})"
 
 
 def _mutable(argument: Any) -> bool:

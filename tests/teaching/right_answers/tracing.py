@@ -99,6 +99,15 @@ def _decay(x: Any, n: Any) -> Any:
     return x
 
 
+def decay_by_foldl(x: Any, n: int) -> Any:
+    return _folded(x, tf.range(n))
+
+
+@tf.function
+def _folded(x: Any, steps: Any) -> Any:
+    return tf.foldl(lambda x, _: 0.9 * tf.tanh(x) + 0.01, steps, initializer=x)
+
+
 def decay_with_a_function_inside(x: Any, n: int) -> Any:
     @tf.function
     def run(x: Any) -> Any:
@@ -113,5 +122,10 @@ RIGHT = {
     "q1": (wave_converted, wave_by_variable, _Wave()),
     "q2": (energy_with_signature, energy_of_any_rank, energy_around_a_function),
     "q3": (lookup_by_variable, lookup_by_lambda, lookup_transposed),
-    "q4": (decay_by_while_loop, decay_with_a_tensor, decay_with_a_function_inside),
+    "q4": (
+        decay_by_while_loop,
+        decay_with_a_tensor,
+        decay_with_a_function_inside,
+        decay_by_foldl,
+    ),
 }

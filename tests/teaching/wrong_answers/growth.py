@@ -46,6 +46,26 @@ def make_mean_step_numpy() -> Any:
     return step
 
 
+def make_mean_step_attribute() -> Any:
+    def step(batch: Any) -> Any:
+        step.seen.append(batch)  # type: ignore[attr-defined]
+        return tf.reduce_mean(tf.square(tf.stack(step.seen)))  # type: ignore[attr-defined]
+
+    step.seen = []  # type: ignore[attr-defined]
+    return step
+
+
+def make_mean_step_concat() -> Any:
+    squares = tf.zeros([0])
+
+    def step(batch: Any) -> Any:
+        nonlocal squares
+        squares = tf.concat([squares, tf.reshape(tf.square(batch), [-1])], 0)
+        return tf.reduce_mean(squares)
+
+    return step
+
+
 def make_mean_step_last() -> Any:
     return lambda batch: tf.reduce_mean(tf.square(batch))
 
@@ -134,6 +154,8 @@ WRONG = {
     "q1": (
         Wrong("keeps the batches", make_mean_step_batches, Status.OVER_BUDGET),
         Wrong("keeps unused tapes", make_mean_step_tapes, Status.OVER_BUDGET),
+        Wrong("an attribute", make_mean_step_attribute, Status.OVER_BUDGET, "`step.seen`"),
+        Wrong("a tensor that grows", make_mean_step_concat, Status.OVER_BUDGET, "tf.concat"),
         Wrong("keeps NumPy copies", make_mean_step_numpy, Status.OVER_BUDGET),
         Wrong("only the last loss", make_mean_step_last, Status.WRONG_VALUE),
     ),

@@ -36,6 +36,12 @@ def peak_of_all(program: Any) -> Any:
     return recording.allocated_bytes
 
 
+def peak_in_mib(program: Any) -> Any:
+    with ll.record() as recording:
+        program()
+    return recording.peak_bytes / 2**20
+
+
 _kept_by_mistake: list[Any] = []
 
 
@@ -111,13 +117,17 @@ WRONG = {
         Wrong("forgets int8", tensor_bytes_some, Status.WRONG_VALUE, "expected"),
         Wrong("makes the tensor", tensor_bytes_makes, Status.OVER_BUDGET),
         Wrong("makes a NumPy array", tensor_bytes_numpy, Status.OVER_BUDGET),
-        Wrong("four bytes for all", tensor_bytes_four, Status.WRONG_VALUE),
+        Wrong("four bytes for all", tensor_bytes_four, Status.WRONG_VALUE, "for tensor_bytes(("),
     ),
     "q2": (
         Wrong("looks for an attribute", peak_of_attribute, Status.ERROR, "AttributeError"),
         Wrong(
             "asks the allocator", peak_of_allocator, Status.WRONG_VALUE, "rounds each request up"
         ),
+        Wrong(
+            "the whole result", lambda program: ll.peak(program), Status.WRONG_VALUE, "is a Peak"
+        ),
+        Wrong("in MiB", peak_in_mib, Status.WRONG_VALUE, "in MiB: give it in bytes"),
         Wrong("never runs it", peak_of_never_run, Status.WRONG_VALUE, "did not run"),
         Wrong("what is kept at the end", peak_of_kept, Status.WRONG_VALUE),
         Wrong("all bytes ever allocated", peak_of_all, Status.WRONG_VALUE),

@@ -52,6 +52,14 @@ def embedding_gradient_one_hot(table: Any, ids: Any) -> Any:
     return tape.gradient(loss, table)
 
 
+def embedding_gradient_shapeless(table: Any, ids: Any) -> Any:
+    return tf.IndexedSlices(2.0 * tf.gather(table, ids), ids)
+
+
+def embedding_gradient_beyond(table: Any, ids: Any) -> Any:
+    return tf.IndexedSlices(2.0 * tf.gather(table, ids), ids, [4, table.shape[1]])
+
+
 def embedding_gradient_half(table: Any, ids: Any) -> Any:
     gradient = embedding_gradient_solution(table, ids)
     return tf.IndexedSlices(0.5 * gradient.values, gradient.indices, gradient.dense_shape)
@@ -113,6 +121,8 @@ WRONG = {
         Wrong("gathers table * 1", embedding_gradient_scaled, Status.OVER_BUDGET),
         Wrong("makes it dense", embedding_gradient_dense, Status.OVER_BUDGET),
         Wrong("multiplies by one-hot", embedding_gradient_one_hot, Status.OVER_BUDGET),
+        Wrong("no shape", embedding_gradient_shapeless, Status.WRONG_VALUE, "a dense_shape"),
+        Wrong("of few rows", embedding_gradient_beyond, Status.WRONG_VALUE, "cannot be read"),
         Wrong("half of it", embedding_gradient_half, Status.WRONG_VALUE),
     ),
     "q3": (

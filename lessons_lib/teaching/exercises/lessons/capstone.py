@@ -147,8 +147,8 @@ _q1 = Exercise(
     inputs=_data,
     shown={"rows": 2048, "features": 16, "hidden": 128, "outputs": 64, "steps": 10},
     graded=(
-        {"rows": 1024, "features": 16, "hidden": 128, "outputs": 64, "steps": 12},
-        {"rows": 1536, "features": 32, "hidden": 96, "outputs": 48, "steps": 20},
+        {"rows": 1024, "features": 16, "hidden": 128, "outputs": 64, "steps": 8},
+        {"rows": 1536, "features": 32, "hidden": 96, "outputs": 48, "steps": 12},
     ),
     limits=(
         Limit(

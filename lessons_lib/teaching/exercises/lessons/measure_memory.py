@@ -144,6 +144,9 @@ def _name_the_other_figure(inputs: Inputs, got: Any, right: Any) -> str:
         return "That is what is left at the end (`kept_bytes`)."
     if abs(got - recording.allocated_bytes) <= _NEAR * got:
         return "That is all that was allocated, freed or not (`allocated_bytes`)."
+    for unit, nbytes in (("MiB", 2**20), ("KiB", 2**10), ("MB", 10**6)):
+        if abs(got * nbytes - right.values) <= _NEAR * right.values:
+            return f"That is the peak in {unit}: give it in bytes."
     if right.values < got <= 2 * right.values:
         return (
             "TensorFlow's allocator rounds each request up, to 256 bytes at least, and its own "
@@ -256,7 +259,7 @@ _q4 = Exercise(
     ),
     requires=(_never_whole_in_float64,),
     shown={"rows": 64, "width": 8192},
-    graded=({"rows": 40, "width": 12288}, {"rows": 96, "width": 8192}),
+    graded=({"rows": 32, "width": 4096}, {"rows": 16, "width": 8192}),
     limits=(
         Limit(
             Quantity.PEAK,
