@@ -70,6 +70,7 @@ RIGHT = (
     "measure_memory.q1.check(tensor_bytes)",
 )
 WRONG = (RIGHT[0], "return int(np.prod(shape)) * 4", RIGHT[2])
+LOUD = (RIGHT[0], f"tf.print(90 * 'what I see ')\n    {RIGHT[1]}", RIGHT[2])
 
 
 # Of this module, not of the session: while Playwright runs, no other test could use asyncio.
@@ -239,11 +240,14 @@ def test_exercise_tells_right_from_wrong(
 ) -> None:
     name, lab = lesson
     number = _place(lab, "test_exercise_tells_right_from_wrong")
-    for lines, passes in ((WRONG, False), (RIGHT, True)):
+    for lines, passes in ((WRONG, False), (LOUD, True), (RIGHT, True)):
         editor = lab.cell(number).locator(".cm-content")
         editor.fill("\n".join([lines[0], f"    {lines[1]}", lines[2]]))
         editor.press("Control+Enter")
         _expect_outcome(lab.cell(number), passes)
+        said = outputs_text(lab.cells()[number])
+        assert ("printed more than 10,000 characters" in said) is (lines is LOUD)
+        assert said.count("what I see") < 1000  # in fifteen calls, 1,350 of eleven characters
         lab.page.screenshot(path=pictures / f"{name}_exercise_{'right' if passes else 'wrong'}.png")
     assert (server.lessons.parent / PROGRESS).exists(), "progress is noted where it was told to"
 

@@ -100,6 +100,8 @@ def test_wrong_answers_fail_for_the_right_reason(question: Question, wrong: Wron
         assert wrong.says or "expected" in result.message
     elif result.status is Status.OVER_BUDGET and figure is not None:
         assert figure.sentence() in result.message
+        if "Python's own objects" in result.message:  # nobody notes what line makes each of them
+            return
         # The learner's own line is named.
         assert result.blame is not None, str(result)
         assert result.blame.described in result.message

@@ -9,6 +9,7 @@ everything put back.
 
 from __future__ import annotations
 
+import inspect
 import math
 import random
 from collections.abc import Callable
@@ -68,6 +69,8 @@ def grade(
         return outcome(Status.NOT_ATTEMPTED, message)
     if is_unwritten(answer):
         return outcome(Status.NOT_ATTEMPTED, EMPTY)
+    if message := _misordered(exercise, answer):
+        return outcome(Status.WRONG_VALUE, message)
     chance = random.Random(seed) if seed is not None else random.SystemRandom()
     told = report or (lambda number, all_: None)
     result = None
@@ -84,6 +87,17 @@ def grade(
         return outcome(verdict.status, verdict.message, blame=verdict.line)
     assert result is not None
     return result
+
+
+def _misordered(exercise: Exercise, answer: Any) -> str:
+    """Say so if an answer has the exercise's arguments in another order; else nothing."""
+    wanted = list(inspect.signature(exercise.starter).parameters)
+    code = getattr(function_of(answer), "__code__", None)
+    names = list(code.co_varnames[: code.co_argcount]) if code is not None else wanted
+    if names == wanted or sorted(names) != sorted(wanted):
+        return ""
+    call = f"{exercise.name}({', '.join(wanted)})"
+    return f"The task asks for {call}, and your function has the order ({', '.join(names)})."
 
 
 def _weigh(
@@ -273,7 +287,7 @@ def _blame(quantity: Quantity, run: Run) -> tuple[Line | None, str]:
         line = max(usage.arrays, key=lambda line: usage.arrays[line])
         return line, f"Most of NumPy's arrays were made at {line.described}."
     if heap:
-        return None, "Most of it are Python's own objects, such as the numbers of a list."
+        return None, "Most of it is taken by Python's own objects, such as the numbers of a list."
     rows = [row for row in usage.recording.by_line().rows if row.line is not None and by(row) > 0]
     top = max(rows, key=by, default=None)
     if top is None or top.line is None:

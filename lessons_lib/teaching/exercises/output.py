@@ -35,15 +35,17 @@ class _Limited(io.TextIOBase):
         self._target.write(text)  # type: ignore[attr-defined]
 
     def flush(self) -> None:
-        self._target.flush()  # type: ignore[attr-defined]
+        if self._left > 0:  # tf.print flushes after each line
+            self._target.flush()  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
 def limited_output(*, shown: bool, most: int = _MOST_CHARACTERS) -> Iterator[None]:
     """Let a block print up to `most` characters, or nothing; say so where it was cut.
 
-    Output and error stream have the limit each.  What C++ writes, as `tf.print` does in a graph,
-    goes past Python's streams.
+    Output and error stream have the limit each.  In a notebook TensorFlow passes what `tf.print`
+    writes to Python's output stream, so it is cut as well.  Elsewhere it goes to the process's own
+    error stream, which is left alone: the last words of a process that crashes go there, too.
     """
     out, err = (_Limited(stream, most if shown else 0) for stream in (sys.stdout, sys.stderr))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -26,6 +26,18 @@ def last_state_numpy(x: Any, w: Any, n: int) -> Any:
     return tf.constant(states[-1])
 
 
+def last_state_order(x: Any, n: int, w: Any) -> Any:
+    for _ in range(n):
+        x = tf.tanh(x @ w)
+    return x
+
+
+def last_state_recursive(x: Any, w: Any, n: int) -> Any:
+    # The caller's name for a state lives until the call that it made returns.
+    y = tf.tanh(x @ w)
+    return y if n == 1 else last_state_recursive(y, w, n - 1)
+
+
 def last_state_count(x: Any, w: Any, n: int) -> Any:
     for _ in range(n - 1):
         x = tf.tanh(x @ w)
@@ -151,6 +163,8 @@ WRONG = {
     "q1": (
         Wrong("keeps every state in a list", last_state_list, Status.OVER_BUDGET),
         Wrong("keeps every state in NumPy", last_state_numpy, Status.OVER_BUDGET),
+        Wrong("another order", last_state_order, Status.WRONG_VALUE, "has the order (x, n, w)"),
+        Wrong("calls itself", last_state_recursive, Status.OVER_BUDGET),
         Wrong("one step too few", last_state_count, Status.WRONG_VALUE),
     ),
     "q2": (

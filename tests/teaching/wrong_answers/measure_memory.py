@@ -74,6 +74,10 @@ def as_float32_dtype(rows: Any) -> Any:
     return tf.stack([tf.identity(row) for row in rows])
 
 
+def as_float32_lists(rows: Any) -> Any:
+    return tf.constant([row.tolist() for row in rows])
+
+
 def as_float32_order(rows: Any) -> Any:
     return tf.stack([tf.cast(row, tf.float32) for row in reversed(rows)])
 
@@ -150,6 +154,7 @@ WRONG = {
         ),
         Wrong("stacks in float64, then casts", as_float32_late, Status.NOT_AS_ASKED),
         Wrong("a float64 result", as_float32_dtype, Status.WRONG_VALUE, "dtype float64"),
+        Wrong("through lists", as_float32_lists, Status.OVER_BUDGET, "numbers of a list"),
         Wrong("rows in reverse", as_float32_order, Status.WRONG_VALUE),
     ),
 }
