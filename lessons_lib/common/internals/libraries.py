@@ -81,7 +81,8 @@ def addresses(things: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
     if not things:
         return np.zeros(0, np.int64)
     held = np.fromiter(things, object, len(things))
-    return np.array((ctypes.c_int64 * len(things)).from_address(held.ctypes.data))
+    place, _ = held.__array_interface__["data"]
+    return np.frombuffer(ctypes.string_at(place, held.nbytes), np.int64)
 
 
 # --- NumPy ---------------------------------------------------------------------------------------

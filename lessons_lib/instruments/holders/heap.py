@@ -24,7 +24,7 @@ from lessons_lib.instruments.holders.names import contents, namespaces, user_loc
 from lessons_lib.instruments.holders.object_types import is_native
 
 _BLOCK: Final = 64  # objects: looked at one by one where an address is found
-_CHUNK: Final = 1024
+_CHUNK: Final = 4096
 LONG_TEXT: Final = 200  # a shorter one is a note, as in a log
 _TEXTS: Final = frozenset({str, bytes})
 
