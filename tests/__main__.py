@@ -6,13 +6,16 @@ requirements.txt.  Elsewhere figures may rightly differ: there the lessons must 
 assertions must hold.  All parts run even when one fails; the last line counts the tests, and the
 exit code is 0 only when nothing failed.  Other arguments go to pytest, which then runs alone.
 
-``--quick`` leaves out the lessons and the tests that are marked ``slow`` or ``child``.  Tests in a
-browser and with a hub are run by ``.ci/run``.
+``--quick`` leaves out the lessons and the tests that are marked ``slow`` or ``child``.
+``--further`` runs what the check leaves out: the tests that are marked ``further``, each one more
+case of a kind that the check tries, and the lessons with a second run of each section by itself.
+``.ci/run`` runs both, and tests in a browser and with a hub.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import re
 import subprocess
@@ -27,6 +30,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from tests.support.lesson_runs import AGAIN_VARIABLE
 from tests.support.notebooks import ROOT, lesson_paths
 
 # Each module is run by one worker, in the order that conftest.py gives: the slow ones first.
@@ -178,10 +182,18 @@ def measured_coverage() -> list[Step]:
     ]
 
 
+def chosen(options: argparse.Namespace) -> str:
+    """Give the marker expression of the unit tests that are run."""
+    if options.further:
+        return "further"
+    return "not further and not slow and not child" if options.quick else "not further"
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run all parts, or the unit tests alone when pytest's arguments are given."""
     parser = argparse.ArgumentParser(prog="python -m tests", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="what an edit needs, in 90 s")
+    parser.add_argument("--further", action="store_true", help="what the check leaves out")
     parser.add_argument("--lessons-only", action="store_true", help="only run the lessons again")
     parser.add_argument("--no-static", action="store_true", help="no linter, types and layers")
     parser.add_argument("--coverage", action="store_true", help="unit tests, and what they reach")
@@ -191,13 +203,14 @@ def main(arguments: list[str] | None = None) -> int:
     if options.coverage:
         return summarise(measured_coverage())
     steps: list[Step] = []
-    if not (options.lessons_only or options.no_static):
+    if not (options.lessons_only or options.no_static or options.further):
         steps += [run(*part) for part in STATIC]
     if not options.lessons_only:
-        chosen = ["-m", "not slow and not child"] if options.quick else []
-        steps.append(run_pytest("unit tests", "tests", *IN_PARALLEL, *chosen))
+        steps.append(run_pytest("unit tests", "tests", *IN_PARALLEL, "-m", chosen(options)))
     lessons = [] if options.quick else [str(path.relative_to(ROOT)) for path in lesson_paths()]
     if lessons:
+        if options.further:
+            os.environ[AGAIN_VARIABLE] = "1"
         strict, why = comparison()
         print(f"\n=== lessons are compared {why}", flush=True)
         flags = ["--nbval" if strict else "--nbval-lax", "--nbval-current-env"]

@@ -12,6 +12,7 @@ import nbformat
 import pytest
 from nbformat import v4
 
+from tests.support.lesson_runs import AGAIN_VARIABLE
 from tests.support.notebooks import MAX_RESIDENT_BYTES, METADATA, ROOT, peak_resident_bytes
 from tests.tools import execute
 
@@ -116,17 +117,25 @@ def test_nbval_runs_cells_as_a_learner_does_and_fails_what_takes_too_much_memory
     assert execute.main([str(small)]) == 0
     assert "1 3" in small.read_text(encoding="utf-8")
     lesson(tmp_path / "large.ipynb", "x = b'x' * (300 << 20)\ndel x")
+    parts = (
+        v4.new_markdown_cell("## One"),
+        v4.new_code_cell("x = 1"),
+        v4.new_markdown_cell("## Two"),
+    )
+    depending = v4.new_notebook(cells=[v4.new_code_cell(""), *parts, v4.new_code_cell("y = x")])
+    nbformat.write(depending, tmp_path / "depending.ipynb")
     command = [sys.executable, "-m", "pytest", str(tmp_path), "-q", "-rA", "-n", "1"]
     command += ["--nbval", "--nbval-current-env", "-p", "tests.support.lesson_runs"]
     done = subprocess.run(
         [*command, "-c", str(ROOT / "pyproject.toml"), f"--rootdir={tmp_path}"],
         cwd=ROOT,
-        env=os.environ | {"LESSON_LIMIT_BYTES": str(250 << 20)},
+        env=os.environ | {"LESSON_LIMIT_BYTES": str(250 << 20), AGAIN_VARIABLE: "1"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "1 failed, 2 passed" in done.stdout, done.stdout
+    assert "2 failed, 4 passed" in done.stdout, done.stdout
+    assert "In a second run of the section “Two”" in done.stdout
     assert "large.ipynb::Cell 0" in done.stdout
     assert "of resident memory by the end of this cell; at most 250 MiB" in done.stdout
     assert "run time and highest resident memory" in done.stdout

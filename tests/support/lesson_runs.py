@@ -4,8 +4,8 @@
 
 - Cells run with history, as in JupyterLab.  nbval switches it off; every cell would then be
   ``In [1]``, and a result shown by one cell would be let go by the next.
-- A lesson then runs again in the same kernel, section by section, each without
-  the names that others made; where that fails, the lesson's last cell fails.
+- With ``LESSONS_AGAIN`` in the environment, a lesson then runs again in the same kernel, section by
+  section, each without the names that others made; where that fails, the lesson's last cell fails.
 - After each cell the kernel's highest resident memory is read from the operating system (Linux
   only); over the limit the cell fails.  Run time is printed and never judged here, because two
   lessons run at once; ``python -m tests.tools.execute --check`` judges it.
@@ -33,6 +33,7 @@ from tests.support.sections import AGAIN, KEEP_ONLY, NAMES, NameBook
 
 PEAK, IMPORTS, SECOND = "peak_resident_bytes", "imports_tensorflow", "second_run_seconds"
 CELL_TIMEOUT = 300
+AGAIN_VARIABLE = "LESSONS_AGAIN"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -125,6 +126,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
                 f"the lesson took {peak / 2**20:.0f} MiB of resident memory by the end of this "
                 f"cell; at most {limit_bytes() / 2**20:.0f} MiB"
             )
+    if not os.environ.get(AGAIN_VARIABLE):
+        return
     note_names(item)
     code = [cell for cell in item.parent.nb.cells if cell.cell_type == "code"]  # type: ignore[union-attr]
     if item.cell is code[-1]:  # type: ignore[attr-defined]
@@ -154,7 +157,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for name, lesson in sorted(lessons.items()):
         resident = f"{lesson.peak_bytes / 2**20:6.0f} MiB" if lesson.peak_bytes else "   unknown"
         beyond = lesson.seconds - lesson.import_seconds - lesson.second_seconds
+        again = f"again {lesson.second_seconds:4.1f} s, " if lesson.second_seconds else ""
         terminalreporter.write_line(
             f"{name:<58} {beyond:6.1f} s + {lesson.import_seconds:4.1f} s of import, "
-            f"again {lesson.second_seconds:4.1f} s, {resident}"
+            f"{again}{resident}"
         )

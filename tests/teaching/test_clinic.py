@@ -12,13 +12,14 @@ import pytest
 from lessons_lib.instruments.growth import Cause
 from lessons_lib.teaching import clinic
 from lessons_lib.teaching.clinic_programs import FAULTS
+from tests.support.cases import first_of_each
 from tests.support.notebooks import lesson_paths
 
 NUMBERS = range(len(FAULTS))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("number", first_of_each(NUMBERS, keep=4))
 def test_the_twin_mends_and_the_program_does_not(
     number: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

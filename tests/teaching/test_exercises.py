@@ -22,6 +22,7 @@ from lessons_lib.teaching.exercises.limits import Size
 from lessons_lib.teaching.exercises.question import Question
 from lessons_lib.teaching.exercises.result import Status
 from lessons_lib.teaching.exercises.running import expected_values
+from tests.support.cases import first_of_each
 from tests.support.notebooks import LESSONS as LESSON_FOLDER
 from tests.teaching.graded import run_as_in_a_cell
 from tests.teaching.wrong_answers import Wrong
@@ -88,7 +89,10 @@ def test_the_solution_passes_and_the_starter_is_not_attempted(question: Question
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "wrong"),
-    [(question, wrong) for question in WRITTEN for wrong in wrong_answers(question)],
+    first_of_each(
+        ((question, wrong) for question in WRITTEN for wrong in wrong_answers(question)),
+        kind=lambda case: (case[0].key, case[1].status),
+    ),
     ids=lambda value: value.key if isinstance(value, Question) else value.label.replace(" ", "-"),
 )
 def test_wrong_answers_fail_for_the_right_reason(question: Question, wrong: Wrong) -> None:
@@ -113,7 +117,10 @@ def test_wrong_answers_fail_for_the_right_reason(question: Question, wrong: Wron
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "answer"),
-    [(question, answer) for question in WRITTEN for answer in right_answers(question)],
+    first_of_each(
+        ((question, answer) for question in WRITTEN for answer in right_answers(question)),
+        kind=lambda case: case[0].key,
+    ),
     ids=lambda value: value.key if isinstance(value, Question) else "",
 )
 def test_right_answers_unlike_the_reference_pass(question: Question, answer: Any) -> None:
