@@ -23,8 +23,9 @@ from lessons_lib.instruments.holders.budget import SearchBudget
 from lessons_lib.instruments.holders.names import contents, namespaces, user_locals
 from lessons_lib.instruments.holders.object_types import is_native
 
-_BLOCK: Final = 64  # objects: looked at one by one where an address is found
+_BLOCK: Final = 512  # objects: looked at one by one where an address is found
 _CHUNK: Final = 4096
+_BLOCKS: Final = 8  # between two looks at the clock
 LONG_TEXT: Final = 200  # a shorter one is a note, as in a log
 _TEXTS: Final = frozenset({str, bytes})
 
@@ -57,7 +58,7 @@ class Heap:
             self._blocks.append(block)
             sizes.append(len(held))
             several += held
-            if len(sizes) % _BLOCK == 0:
+            if len(sizes) % _BLOCKS == 0:
                 parts.append(addresses(several))
                 several.clear()
                 if budget.is_over():
