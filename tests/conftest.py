@@ -17,6 +17,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from tests.support.cases import mark_further
+
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 for _name, _examples in (("short", 30), ("long", 1000)):
@@ -42,7 +44,12 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before cases are chosen by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the modules that have most slow tests: two workers then end together."""
+    """Choose between crossed cases, and start with the modules that have most slow tests.
+
+    So two workers end together.
+    """
+    mark_further(items)
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[item.path])

@@ -77,6 +77,7 @@ def test_sgd_has_no_state_to_speak_of(batch):
     assert step.series.bytes[Category.OPTIMIZER][0] == 12
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("eagerly", [False, True], ids=["graph", "eager"])
 @pytest.mark.parametrize(
     ("make", "slots"),
@@ -167,6 +168,7 @@ def test_eager_gradients_reach_exactly_the_weights_bytes(batch):
     assert most == WEIGHTS
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("optimizer", ["sgd", "rmsprop", "adam"])
 def test_phases_are_right_for_every_optimizer(optimizer, normalized):
@@ -303,6 +305,7 @@ def gan(eagerly: bool) -> Gan:
     return model
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("eagerly", [False, True], ids=["graph", "eager"])
 @pytest.mark.parametrize("made", ["noisy", "trained", "gan"])
 def test_everything_is_left_as_it_was(batch, made, eagerly):

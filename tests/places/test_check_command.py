@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from tests.__main__ import counted, off_the_pins, slowest_modules
 from tests.conftest import pytest_collection_modifyitems
+from tests.support.cases import mark_further
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,26 @@ def test_seconds_are_summed_by_module() -> None:
     found = slowest_modules(f"<testsuites><testsuite>{text}</testsuite></testsuites>")
     assert found == ((2.5, "tests.b.test_two"), (2.0, "tests.a.test_one"))
     assert slowest_modules("<testsuites/>") == ()
+
+
+def test_of_crossed_cases_each_value_stays_in_the_check() -> None:
+    class Item:
+        def __init__(self, **parameters: Any) -> None:
+            self.function, self.callspec = None, types.SimpleNamespace(params=parameters)
+            self.further = False
+
+        def get_closest_marker(self, name: str) -> Any:
+            return name == "each_value"
+
+        def add_marker(self, marker: Any) -> None:
+            self.further = marker.name == "further"
+
+    items: Any = [Item(size=size, way=way) for size in "abc" for way in (True, False)]
+    mark_further(items)
+    kept = [item.callspec.params for item in items if not item.further]
+    assert len(kept) == 3  # as many as the longer parameter has values
+    assert {case["size"] for case in kept} == set("abc")
+    assert {case["way"] for case in kept} == {True, False}
 
 
 def test_modules_with_most_slow_tests_come_first() -> None:

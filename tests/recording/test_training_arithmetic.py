@@ -175,6 +175,7 @@ def saved(net: Net, rec: Recording) -> Sizes:
     return dict(found)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("make", [convolution, transformer, lstm])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -37,3 +38,26 @@ def or_further(names: Iterable[str], check: Container[str]) -> list[Any]:
     return [
         pytest.param(name, marks=() if name in check else (pytest.mark.further,)) for name in names
     ]
+
+
+def mark_further(items: Iterable[pytest.Item]) -> None:
+    """Of the crossed cases of tests marked `each_value`, mark as `further` what adds no value.
+
+    Of all cases of a test, those stay that have each value of each parameter at least once: one
+    after the other the case that has most values which no earlier one has, until none is left.
+    """
+    for _, group in groupby(items, key=lambda item: getattr(item, "function", None)):
+        cases = [item for item in group if item.get_closest_marker("each_value")]
+        values = {item: _values(item) for item in cases}
+        missing = set().union(*values.values())
+        while missing:
+            best = max(values, key=lambda item: len(values[item] & missing))
+            missing -= values.pop(best)
+        for item in values:
+            item.add_marker(pytest.mark.further)
+
+
+def _values(item: pytest.Item) -> frozenset[tuple[str, int]]:
+    """Give a case's parameters, each with what its value is known again by."""
+    parameters: dict[str, Any] = item.callspec.params  # type: ignore[attr-defined]
+    return frozenset((name, id(value)) for name, value in parameters.items())
