@@ -15,7 +15,7 @@ from typing import Final
 from lessons_lib.common.results import Result, draw, html_table, summary_html
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.tracing import RetracingWatch
-from lessons_lib.recording.breakdown import buffers_html
+from lessons_lib.recording.breakdown import Breakdown, buffers_html
 from lessons_lib.recording.recording import Recording
 
 _MOST_ROWS: Final = 40
@@ -93,16 +93,12 @@ class ProgramReport:
         yield _picture(recording)
         yield "<h2>Alive at the peak</h2>"
         yield _wide(buffers_html(recording.at_peak(), most=_MOST_ROWS))
-        for heading, breakdown in (
-            ("By line", recording.by_line()),
-            ("By operation", recording.by_op()),
-        ):
-            yield f"<h2>{heading}</h2>"
-            if not breakdown.rows:
-                yield "<p>Nothing was allocated.</p>"
-                continue
-            yield _picture(breakdown)
-            yield _wide(summary_html(breakdown))
+        yield from _broken_down("By line", recording.by_line(), picture=True)
+        yield from _broken_down("By category", recording.by_category())
+        yield from _broken_down("By layer", recording.by_layer())
+        yield from _broken_down("By operation", recording.by_op())
+        if recording.steps:
+            yield f"<h2>Steps</h2>{_wide(summary_html(recording.steps))}"
         yield "<h2>Traces of tf.function</h2>"
         if self.traces is None or not self.traces.rows:
             yield "<p>No function was traced.</p>"
@@ -120,6 +116,8 @@ class ProgramReport:
         versions = ", ".join(f"{name} {version}" for name, version in recording.versions.items())
         rows = [
             ("peak", f"{format_bytes(recording.peak_bytes)} ({recording.peak_bytes:,} bytes)"),
+            ("held by the allocator for it", format_bytes(recording.held_bytes)),
+            ("process (resident set)", _resident(recording.resident_bytes)),
             ("reached after", f"≈ {recording.peak_at:.3g} s of ≈ {recording.seconds:.3g} s"),
             ("kept at the end", format_bytes(recording.kept_bytes)),
             ("allocated in all", format_bytes(recording.allocated_bytes)),
@@ -129,6 +127,20 @@ class ProgramReport:
             ("versions", versions),
         ]
         return f'<div class="facts">{html_table(("", ""), rows, align="ll")}</div>'
+
+
+def _resident(nbytes: int | None) -> str:
+    return "not known here" if nbytes is None else f"≈ {format_bytes(nbytes)} at the end"
+
+
+def _broken_down(heading: str, breakdown: Breakdown, *, picture: bool = False) -> Iterator[str]:
+    yield f"<h2>{heading}</h2>"
+    if not breakdown.rows:
+        yield "<p>Nothing was allocated.</p>"
+        return
+    if picture:
+        yield _picture(breakdown)
+    yield _wide(summary_html(breakdown))
 
 
 def _wide(table: str) -> str:

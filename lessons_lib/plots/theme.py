@@ -12,6 +12,7 @@ import base64
 import html
 import io
 import math
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,13 +61,23 @@ _SETTINGS: Final[dict[Any, Any]] = {
 }
 
 
+_within: Final = threading.local()
+
+
 @contextmanager
 def settings() -> Iterator[None]:
     """Draw with this package's settings, and put the user's back afterwards."""
+    if getattr(_within, "settings", False):  # to set them again takes a millisecond
+        yield
+        return
     with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
         # A label in a script that the font lacks shows boxes; a warning would not help a reader.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        yield
+        _within.settings = True
+        try:
+            yield
+        finally:
+            _within.settings = False
 
 
 class CardFigure(Figure):

@@ -95,7 +95,16 @@ def test_report_has_the_figures_and_the_lines(
     page = Page(folder / "report.html")
     # Four tensors of 1 MiB that stay, one of 2 MiB that passes.
     assert re.search(r"peak\n6 MiB \(6,291,\d\d\d bytes\)", page.text)
+    others = r"held by the allocator for it\n([\d.]+) MiB\s+process \(resident set\)\n≈ "
+    held = re.search(others, page.text)
+    assert held is not None
+    assert float(held[1]) >= 6
     assert "train.py:5  kept.append(tf.sin(kept[0]))  # <script>" in page.text
+    for heading, row in (("category", "other"), ("layer", "(no layer)")):
+        assert re.search(
+            rf"{re.escape(row)}\n\d+\n6 MiB\n", page.text.partition(f"By {heading}")[2]
+        )
+    assert "Sin\n3\n3 MiB\n" in page.text.partition("By operation")[2]
     assert "train.py:6  passing = tf.random.uniform" in page.text
     assert "The program ran to its end." in page.text
     assert "Memory of train.py a -o b" in page.text
@@ -105,7 +114,7 @@ def test_page_stands_alone_and_runs_nothing(folder: Path) -> None:
     run_script(folder, SCRIPT, "<img src=x>")
     page = Page(folder / "report.html")
     assert "script" not in page.elements
-    assert len(page.alts) == page.elements.count("img") == 3
+    assert len(page.alts) == page.elements.count("img") == 2
     assert all(alt and alt.startswith("TensorFlow memory") for alt in page.alts)
     assert all(address.startswith("data:image/png;base64,") for address in page.addresses)
     assert "Memory of train.py '<img src=x>'" in page.text
