@@ -75,19 +75,19 @@ class Roles:
     numbers: dict[tuple[str, ...], int] = field(default_factory=dict)
     _chains: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
     _allocating: frozenset[tuple[str, ...]] = frozenset()
+    _with_output: frozenset[tuple[str, ...]] = frozenset()
 
     def begin(self, made: Iterable[tuple[tuple[str, ...], str]]) -> None:
         """Say which operations allocated what kind: without an output, they got an input's memory.
 
         A reduction's output is allocated as a temporary.
         """
-        allocating = frozenset(
+        made = list(made)
+        self._with_output = frozenset(path for path, kind in made if kind == "output")
+        allocating = self._with_output.union(
             path
-            for path, kind in made
-            if kind == "output"
-            or (
-                (n := self.numbers.get(path)) is not None and self.flow.nodes[n].type in _REDUCTIONS
-            )
+            for path, _ in made
+            if (n := self.numbers.get(path)) is not None and self.flow.nodes[n].type in _REDUCTIONS
         )
         if allocating != self._allocating:
             self._allocating, self._chains = allocating, {}
@@ -125,7 +125,8 @@ class Roles:
             # A copy, made because something still reads the old value.
             held = self._held(variable, phase, layer)
             return replace(held, before=Category.TEMPORARIES)
-        if not kind:  # what a kernel needs for itself
+        # What a kernel needs for itself.
+        if not kind or (kind != "output" and path in self._with_output):
             return Purpose(Category.TEMPORARIES, phase, layer)
         outputs = [i for i, output in enumerate(node.outputs) if _may_be(output, shape, dtype)]
         rest = Category.TEMPORARIES if self.trains or self.keeps else Category.OTHER

@@ -51,7 +51,10 @@ _CATEGORIES: Final = {
     "stateful_random_ops": Category.METRICS,
     "layers": Category.WEIGHTS,
 }
-_KERAS_VARIABLE: Final = re.compile(r"[/\\]keras[/\\]src[/\\]backend[/\\]common[/\\]variables\.py$")
+#: Keras' own class of variables, which makes TensorFlow's at once, or after a model was built.
+_KERAS_VARIABLE: Final = re.compile(
+    r"[/\\]keras[/\\]src[/\\]backend[/\\](?:common[/\\]variables|tensorflow[/\\]core)\.py$"
+)
 _SLOT: Final = "add_variable_from_reference"
 _numbers: Final = itertools.count(1)
 _makers: Final[dict[str, Category | None]] = {}
@@ -70,14 +73,16 @@ def _read(frame: FrameType | None, name: str) -> Variable:
     path = slot = reference = ""
     while frame is not None:
         file = frame.f_code.co_filename
-        if not path and _KERAS_VARIABLE.search(file) and frame.f_code.co_name == "__init__":
+        if not path and _KERAS_VARIABLE.search(file):
             path = str(getattr(local_of(frame, "self"), "_path", ""))
         category = category or _maker(file)
         if category is Category.OPTIMIZER and not slot and frame.f_code.co_name == _SLOT:
             of = local_of(frame, "reference_variable")
             reference = getattr(of, "path", None) or str(getattr(of, "name", ""))
             kind = str(local_of(frame, "name") or "var")
-            slot = f"{reference}/{kind.removeprefix(reference.replace('/', '_') + '_')}"
+            of_slot = re.sub("[/:]", "_", reference)
+            reference = reference.removesuffix(":0")
+            slot = f"{reference}/{kind.removeprefix(f'{of_slot}_')}"
         frame = frame.f_back
     # Counters of an optimizer, metrics and seeds belong to no layer.
     of = reference if slot else path or name if category in (None, Category.WEIGHTS) else ""

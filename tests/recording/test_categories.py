@@ -112,6 +112,62 @@ def test_gradients_in_a_graph_are_found_through_forwarding(make):
     )
 
 
+def separable() -> tuple[Any, Any]:
+    body = [layers.SeparableConv2D(16, 3), layers.GroupNormalization(4), layers.Dense(5)]
+    return keras.Sequential([keras.Input((12, 12, 8)), *body]), tf.ones((4, 12, 12, 8))
+
+
+def subclassed() -> tuple[Any, Any]:
+    class Net(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.outer = layers.Dense(24, "tanh"), layers.Dense(7)
+
+        def call(self, x: Any) -> Any:
+            return self.outer(self.inner(x))
+
+    model, x = Net(), tf.ones((4, 16))
+    model(x)  # which makes the variables, after it has asked for the shapes
+    return model, x
+
+
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("make", [separable, subclassed])
+def test_gradients_and_slots_are_told_by_layer(make, graph):
+    model, x = make()
+    optimizer = keras.optimizers.SGD(momentum=0.9)
+    step = step_of(model, lambda y: tf.reduce_mean(y**2), optimizer, graph=graph)
+    step(x)
+    with ll.record() as rec:
+        step(x)
+    weights = model.trainable_variables
+    found = {
+        layer: sum(
+            b.nbytes
+            for b in rec.buffers
+            if b.allocated_at is not None
+            and b.category is Category.GRADIENTS
+            and b.purpose.layer == layer
+        )
+        for layer in {v.path.rpartition("/")[0] for v in weights}
+    }
+    assert found == {
+        layer: sum(
+            int(np.prod(v.shape)) * FLOAT for v in weights if v.path.rpartition("/")[0] == layer
+        )
+        for layer in found
+    }
+    slots = {b.purpose.variable for b in rec.buffers if b.category is Category.OPTIMIZER}
+    assert slots == {f"{v.path}/momentum" for v in weights} | {optimizer.iterations.path}
+
+
+def test_slots_of_plain_variables_bear_their_names():
+    weight = tf.Variable(tf.ones((8, 4)), name="w")
+    with ll.record() as rec:
+        keras.optimizers.SGD(momentum=0.9).build([weight])
+    assert "w/momentum" in {b.purpose.variable for b in rec.buffers}
+
+
 def test_a_clipped_gradient_is_a_gradient():
     model, x = regularized()
 
