@@ -54,7 +54,7 @@ def draw_batches(result: BatchEstimate, ax: Axes | None = None) -> Axes:
             ax.vlines(result.batch, 0, top, color=FAINT_INK, linewidth=1, zorder=1)
             left = result.batch > right / 2
             ax.annotate(
-                f"{result.batch} examples fit",
+                f"{'≥' if result.note else '≈'} {result.batch} examples fit",
                 (result.batch, 0),
                 xytext=(-8 if left else 8, 10),
                 textcoords="offset points",

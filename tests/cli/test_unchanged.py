@@ -52,6 +52,7 @@ def bare() -> dict[str, str]:
     return parts
 
 
+@pytest.mark.further
 @pytest.mark.child
 @pytest.mark.slow
 def test_after_the_import(bare: dict[str, str]) -> None:

@@ -248,6 +248,7 @@ def test_growth_within_a_recording_leaves_out_what_the_recording_takes() -> None
     assert not any("A recording is open" in note for note in outside.notes)
 
 
+@pytest.mark.further
 def test_resident_set_that_rises_with_nothing_alive_is_the_allocator() -> None:
     # In a process of its own: memory that an earlier test gave back would be used again.
     done = subprocess.run(

@@ -176,6 +176,7 @@ class Hoards(tf.keras.callbacks.Callback):
         setattr(self, when, lambda *_, **__: self.kept.append(tf.random.uniform(shape)))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("ours_first", [True, False])
 @pytest.mark.parametrize(
     ("when", "times"),

@@ -74,6 +74,7 @@ CASES = [
 ]
 
 
+@pytest.mark.further
 @pytest.mark.slow
 @pytest.mark.child
 @pytest.mark.parametrize(("path", "claims", "exercises"), CASES)

@@ -35,6 +35,7 @@ def test_skipped():
 """
 
 
+@pytest.mark.further
 @pytest.mark.child
 @pytest.mark.slow
 def test_what_fails_only_when_it_is_recorded_is_found(

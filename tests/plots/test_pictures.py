@@ -888,7 +888,7 @@ def test_the_label_of_the_largest_batch_is_off_the_line() -> None:
     fit = BatchEstimate(12 * MIB, 1280, 1280, 1535, True, 11 * MIB, 11 * MIB, measured)
     ax = fit.plot()
     ax.figure.canvas.draw()
-    (label,) = [text for text in ax.texts if text.get_text() == "1280 examples fit"]
+    (label,) = [text for text in ax.texts if text.get_text() == "≈ 1280 examples fit"]
     box = label.get_window_extent()
     dots = ax.transData.transform(measured)
     assert dots[:, 1].min() > box.y1

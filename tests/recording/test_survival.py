@@ -750,6 +750,7 @@ def test_the_allocator_variable_is_preset_to_0() -> None:
     assert "TF_CPU_ALLOCATOR_USE_BFC=0" in out
 
 
+@pytest.mark.further
 @pytest.mark.child
 @pytest.mark.slow
 def test_without_onednn_and_without_the_variable() -> None:
@@ -758,6 +759,7 @@ def test_without_onednn_and_without_the_variable() -> None:
     assert "reports no allocations" in out
 
 
+@pytest.mark.further
 @pytest.mark.child
 @pytest.mark.slow
 def test_ipython_in_a_terminal(tmp_path: Path) -> None:
@@ -787,6 +789,7 @@ def test_ipython_in_a_terminal(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.further
 @pytest.mark.child
 @pytest.mark.slow
 def test_a_spawned_process() -> None:
