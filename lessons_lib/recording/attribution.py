@@ -16,7 +16,7 @@ from typing import Final
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, Place
 from lessons_lib.recording import graph_ops, profile_format
-from lessons_lib.recording.buffers import Purpose, Site
+from lessons_lib.recording.buffers import FOLDED, Purpose, Site
 from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.graph_roles import Roles
 from lessons_lib.recording.profile_format import MemoryEvent, Segment
@@ -25,7 +25,7 @@ from lessons_lib.recording.purposes import Purposes
 #: How the runtime names the gradient of a whole function.
 _BACKWARD: Final = "__inference___backward"
 # What the optimiser appends to a node whose value it computed.
-_FOLDED: Final = re.compile(r"/_\d+__cf__\d+$|-folded.*$")
+_OF_FOLDING: Final = re.compile(r"/_\d+__cf__\d+$|-folded.*$")
 
 
 @dataclass(slots=True)
@@ -215,7 +215,7 @@ class Attribution:
         return name, following < len(runs) and start <= runs[following] <= end
 
     def _describe_folded(self, event: MemoryEvent, function: str) -> Site:
-        name = _FOLDED.sub("", event.op) if event.op != function else ""
+        name = _OF_FOLDING.sub("", event.op) if event.op != function else ""
         resolver = self._resolver(function)
         origin = resolver.find(name) if resolver is not None and name else None
         return Site(
@@ -223,7 +223,7 @@ class Attribution:
             name=name or None,
             shape=_shape(event.shape),
             dtype=_dtype(event.dtype),
-            kind="constant folding",
+            kind=FOLDED,
             line=self._definition(function) if origin is None else origin.line,
             function=_readable(function),
         )
@@ -258,6 +258,9 @@ class Attribution:
                 return self._describe_operation(event, origin, shape, dtype, None, None)
             op = graph_ops.kernel_type(next(iter(kernels))) if len(kernels) == 1 else None
             return Site(op=op, name=event.op, shape=shape, dtype=dtype, kind=kind)
+        if call is None and (origin := self._in_sessions(_OF_FOLDING.sub("", event.op))):
+            line, name = origin.line, event.op or None
+            return Site(origin.op.type, name, shape, dtype, kind or FOLDED, line)
         op = graph_ops.kernel_type(event.op) if event.op else None
         if op is None and call is not None and call.kind == "convert_to_eager_tensor":
             op = "Const"

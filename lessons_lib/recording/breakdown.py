@@ -14,7 +14,7 @@ import numpy as np
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
-from lessons_lib.recording.buffers import NOT_WATCHED, Buffer, BufferStore, Ints, Site
+from lessons_lib.recording.buffers import FOLDED, NOT_WATCHED, Buffer, BufferStore, Ints, Site
 from lessons_lib.recording.categories import Category
 
 UNKNOWN: Final = "unknown"
@@ -64,10 +64,10 @@ def buffers_html(buffers: Sequence[Buffer], *, most: int = 12, caption: str = ""
 
 def _purpose(buffer: Buffer) -> str:
     """Say what a buffer is for, as far as that is known."""
-    if buffer.kind == NOT_WATCHED:
-        return NOT_WATCHED
     purpose = buffer.purpose
-    told = "" if purpose.category is Category.OTHER else str(purpose.category)
+    told = str(purpose.category)
+    if purpose.category is Category.OTHER:
+        told = buffer.kind if buffer.kind in (FOLDED, NOT_WATCHED) else ""
     return ", ".join(part for part in (told, purpose.variable or purpose.layer) if part)
 
 

@@ -21,6 +21,8 @@ from lessons_lib.recording.categories import Category, Phase
 
 #: Kind of a buffer that was made while nobody watched: all that is known of it.
 NOT_WATCHED: Final = "not watched"
+#: Kind of a buffer whose value the graph optimizer computed once and keeps.
+FOLDED: Final = "constant folding"
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

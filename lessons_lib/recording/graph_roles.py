@@ -39,6 +39,7 @@ _KEEPERS: Final = frozenset(
     ("OptionalFromValue", "TensorListPushBack", "TensorListSetItem", "TensorArrayWriteV3")
 )
 _ASSIGNS: Final = frozenset(("AssignVariableOp", "Assign"))
+_CONSTANTS: Final = frozenset(("Const", "Fill"))
 _PIPELINE: Final = re.compile(r"Iterator(?:V2)?GetNext|\w*Dataset\w*|OptionalGetValue")
 _FLOATS: Final = ("float", "bfloat", "complex", "half")
 
@@ -76,12 +77,32 @@ class Roles:
     _chains: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
     _allocating: frozenset[tuple[str, ...]] = frozenset()
     _with_output: frozenset[tuple[str, ...]] = frozenset()
+    # Variables that share their memory with a constant that they were given, and those of them
+    # that no update has written yet.
+    _shared: frozenset[int] = frozenset()
+    _unwritten: frozenset[int] = frozenset()
 
-    def begin(self, made: Iterable[tuple[tuple[str, ...], str]]) -> None:
+    def begin(
+        self,
+        made: Iterable[tuple[tuple[str, ...], str]],
+        wrote: Iterable[tuple[str, ...]] = (),
+    ) -> None:
         """Say which operations allocated what kind: without an output, they got an input's memory.
 
-        A reduction's output is allocated as a temporary.
+        A reduction's output is allocated as a temporary.  And say which ones wrote variables.
         """
+        nodes = self.flow.nodes
+        writers = [nodes[n] for path in wrote if (n := self.numbers.get(path)) is not None]
+        given = {
+            node.variables[0]
+            for node in writers
+            if node.type in _ASSIGNS
+            and node.variables
+            and any(nodes[source.node].type in _CONSTANTS for source in node.inputs[1])
+        }
+        updated = {v for node in writers if node.type not in _ASSIGNS for v in node.variables}
+        self._shared = self._unwritten | given
+        self._unwritten = self._shared - updated
         made = list(made)
         self._with_output = frozenset(path for path, kind in made if kind == "output")
         allocating = self._with_output.union(
@@ -121,10 +142,15 @@ class Roles:
             scope = self.flow.nodes[node.inputs[0][0].node].scope
         layer = scope.path if scope and scope.owner is Owner.LAYER else None
         if node.variables and UPDATES.fullmatch(node.type):
-            variable = node.variables[0]
-            # A copy, made because something still reads the old value.
-            held = self._held(variable, phase, layer)
-            return replace(held, before=Category.TEMPORARIES)
+            # A copy, made because something still has the old value: whoever reads it, or the
+            # constant that was the first value.
+            copied = [v for v in node.variables if v in self._shared] or node.variables[:1]
+            held = self._held(copied[0], phase, layer)
+            if len(copied) == 1:
+                return replace(held, before=Category.TEMPORARIES)
+            # Of which one it is, cannot be told.
+            alike = {self.categories[variable] for variable in copied} == {held.category}
+            return Purpose(held.category if alike else Category.OTHER, phase, held.layer)
         # What a kernel needs for itself.
         if not kind or (kind != "output" and path in self._with_output):
             return Purpose(Category.TEMPORARIES, phase, layer)

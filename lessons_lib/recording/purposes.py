@@ -17,10 +17,11 @@ from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 from lessons_lib.recording import eager_notes
-from lessons_lib.recording.buffers import Ints, Purpose, Site
+from lessons_lib.recording.buffers import FOLDED, Ints, Purpose, Site
 from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.categories import Category, Phase
 from lessons_lib.recording.eager_notes import Moment, Origin
+from lessons_lib.recording.graph_phases import UPDATES
 from lessons_lib.recording.graph_roles import Roles
 from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.scopes import Owner
@@ -33,7 +34,6 @@ _KEEPERS: Final = re.compile(r"Shuffle|Prefetch|Cache|Window")
 _VERSION: Final = re.compile(r"V\d+$")
 #: What of a clipping function's work is a gradient, and not a norm.
 _SCALING: Final = frozenset(("Mul", "RealDiv", "ClipByValue", "Minimum", "Maximum"))
-_SELECTED: Final = "constant folding"
 #: Gives the calls that an operation is in, and itself, by the runtime's name.
 _Path = Callable[[str], tuple[str, ...] | None]
 
@@ -78,7 +78,7 @@ class Purposes:
     def _role(
         self, roles: Roles | None, place: tuple[str, ...] | None, event: MemoryEvent, site: Site
     ) -> Purpose:
-        if roles is None or place is None or site.kind == _SELECTED:
+        if roles is None or place is None or site.kind == FOLDED:
             return Purpose()
         return roles.role(place, event.kind, site.shape, site.dtype)
 
@@ -90,7 +90,14 @@ class Purposes:
             and event.kind
             and self._segment.functions.get(event.step) == function
         }
-        roles.begin((place, kind) for name, kind in made if (place := path(name)) is not None)
+        wrote = (
+            place
+            for name, kernels in (self._segment.executed.items() if function is None else ())
+            if any(map(UPDATES.fullmatch, kernels)) and (place := path(name)) is not None
+        )
+        roles.begin(
+            ((place, kind) for name, kind in made if (place := path(name)) is not None), wrote
+        )
 
     def _roles_of(self, function: str, path: _Path) -> Roles | None:
         if function not in self._roles:

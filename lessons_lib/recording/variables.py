@@ -86,6 +86,8 @@ def _read(frame: FrameType | None, name: str) -> Variable:
         frame = frame.f_back
     # Counters of an optimizer, metrics and seeds belong to no layer.
     of = reference if slot else path or name if category in (None, Category.WEIGHTS) else ""
+    if category is Category.OPTIMIZER and not (slot or path):  # TensorFlow's: hidden/w/Momentum
+        of = name.rpartition("/")[0]
     layer = of.rpartition("/")[0] or None
     return Variable(slot or path or name, category, next(_numbers), layer)
 

@@ -10,6 +10,7 @@ import pytest
 
 import lessons_lib as ll
 from lessons_lib.recording import composition
+from lessons_lib.recording.buffers import FOLDED
 from lessons_lib.recording.categories import Category, Phase
 from lessons_lib.recording.recording import Recording
 
@@ -305,6 +306,33 @@ def test_a_graph_of_tensorflow_1_has_categories_and_layers():
     assert found["gradients"] == (inputs + 1) * units * FLOAT
     assert found["activations"] == rows * units * FLOAT
     assert "hidden" in {row.key for row in rec.by_layer().rows}
+
+
+@pytest.mark.parametrize(("optimizer", "slots"), [("Momentum", 1), ("Adam", 2)])
+def test_slots_that_begin_as_a_constant_are_copied_once(optimizer, slots):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        with v1.variable_scope("hidden"):
+            shape = [60, 20]
+            weight = v1.get_variable("w", shape, initializer=v1.random_uniform_initializer(seed=1))
+            # Both the bias and its slots begin as a constant: copies of them cannot be told apart.
+            bias = v1.get_variable("b", [20], initializer=v1.zeros_initializer())
+        loss = tf.reduce_sum(tf.square(tf.matmul(tf.ones([8, 60]), weight) + bias))
+        made = v1.train.MomentumOptimizer(0.1, 0.9), v1.train.AdamOptimizer(0.1)
+        train = made[slots - 1].minimize(loss)
+        with ll.record() as rec:
+            session.run(v1.global_variables_initializer())
+            for _ in range(3):
+                session.run(train)
+    size = 60 * 20 * FLOAT
+    kept = {row.key: row.kept_bytes for row in rec.by_category().rows}
+    assert (kept["weights"], kept["optimizer state"]) == (size, slots * size)
+    assert kept.get("temporaries", 0) < size
+    layers_kept = {row.key: row.kept_bytes for row in rec.by_layer().rows}
+    assert layers_kept["hidden"] == (1 + slots) * (size + 20 * FLOAT)
+    folded = [b for b in rec.buffers if b.kind == FOLDED and b.nbytes == size]
+    (constant,) = {(b.op, b.line and b.line.text) for b in folded}
+    assert constant == ("Fill", "train = made[slots - 1].minimize(loss)")
 
 
 def test_a_data_pipeline_is_named_by_what_keeps_it():
