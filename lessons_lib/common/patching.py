@@ -27,6 +27,9 @@ TensorFlow's gradient function      from the import on            which forward 
 ``Graph.name_scope``                from the import on            which layer a graph's operation
                                                                   belongs to
 ``_variable_handle_from_…``         from the import on            what a variable is for
+``StructuredFunctionWrapper``'s     from the import on            which functions ``tf.data`` runs
+``function``,
+``OwnedIterator._create_iterator``
 ``_create_concrete_function``,      an instrument listens for     every trace, and its time
 ``Function._call``                  traces
 ``Graph.__init__``,                 an exercise is graded         which graphs an answer makes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -94,6 +94,7 @@ class Attribution:
             self._runs.setdefault(thread, []).append(time)
         self._resolvers: dict[str, graph_ops.Resolver | None] = {}
         self._sessions: list[tuple[graph_ops.Resolver, Roles | None]] | None = None
+        self._pipelines: list[graph_ops.Resolver] | None = None
         self._purposes = Purposes(segment, log)
         self._iterators = {
             thread: _Spans([(start, end) for start, end, _ in spans])
@@ -254,7 +255,8 @@ class Attribution:
             return self._describe_graph(event, function, shape, dtype, started)
         kernels = self._segment.executed.get(event.op, set())
         if call is None and kernels:  # a graph that was not called from Python, such as tf.data's
-            if (origin := self._in_sessions(event.op)) is not None:
+            origin = self._in_sessions(event.op) or self._in_pipelines(event.op)
+            if origin is not None:
                 return self._describe_operation(event, origin, shape, dtype, None, None)
             op = graph_ops.kernel_type(next(iter(kernels))) if len(kernels) == 1 else None
             return Site(op=op, name=event.op, shape=shape, dtype=dtype, kind=kind)
@@ -262,6 +264,12 @@ class Attribution:
             line, name = origin.line, event.op or None
             return Site(origin.op.type, name, shape, dtype, kind or FOLDED, line)
         op = graph_ops.kernel_type(event.op) if event.op else None
+        if op is not None and not hasattr(tf.raw_ops, op):  # of a pipeline that is being made
+            name = _FOLDED.sub("", event.op)
+            origin = self._in_pipelines(name)
+            if origin is not None or name != event.op or name[0].islower():
+                kernel, line = (origin.op.type, origin.line) if origin else (None, self._line(call))
+                return Site(kernel, name, shape, dtype, kind, line)
         if op is None and call is not None and call.kind == "convert_to_eager_tensor":
             op = "Const"
         line, forward = self._line(call), self._line(call, forward=True)
@@ -333,10 +341,14 @@ class Attribution:
         """Find an operation that a session ran; None when two sessions' graphs have the name."""
         if self._sessions is None:
             self._sessions = [(graph_ops.Resolver(graph), r) for graph, r in self._log.sessions]
-        found = [origin for r, _ in self._sessions if (origin := r.find(name)) is not None]
-        # Graphs that one line has built, one after the other, agree on it.
-        alike = {(origin.op.type, origin.op.maker, origin.op.forward) for origin in found}
-        return found[0] if len(alike) == 1 else None
+        return _agreed(name, (resolver for resolver, _ in self._sessions))
+
+    def _in_pipelines(self, name: str) -> graph_ops.OperationOrigin | None:
+        """Find an operation of a ``tf.data`` function; None when two have that name."""
+        if self._pipelines is None:
+            known, every = self._log.pipelines.items(), bool(self._log.sessions)
+            self._pipelines = [graph_ops.Resolver(graph) for graph, runs in known if runs or every]
+        return _agreed(name, self._pipelines)
 
     def _resolver(self, function: str) -> graph_ops.Resolver | None:
         if function not in self._resolvers:
@@ -347,6 +359,13 @@ class Attribution:
     def _definition(self, function: str) -> Line | None:
         place = self._log.definitions.get(function)
         return None if place is None else place.line()
+
+
+def _agreed(name: str, resolvers: Iterable[graph_ops.Resolver]) -> graph_ops.OperationOrigin | None:
+    found = [origin for r in resolvers if (origin := r.find(name)) is not None]
+    # Graphs that one line has built, one after the other, agree on it.
+    alike = {(origin.op.type, origin.op.maker, origin.op.forward) for origin in found}
+    return found[0] if len(alike) == 1 else None
 
 
 def _path(resolver: graph_ops.Resolver, name: str) -> tuple[str, ...] | None:

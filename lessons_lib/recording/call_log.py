@@ -38,6 +38,7 @@ from lessons_lib.recording.eager_notes import WRITES, Context, EagerNotes, Noter
 from lessons_lib.recording.gradient_calls import GradientLog, gradients
 from lessons_lib.recording.graph_facts import GraphFacts, facts_of
 from lessons_lib.recording.graph_roles import Roles, roles_of
+from lessons_lib.recording.pipelines import functions_known
 from lessons_lib.recording.scopes import eager_scope, noting_eager_scopes
 from lessons_lib.recording.steps import listening
 
@@ -89,6 +90,8 @@ class CallLog:
         What is known of the graphs that a ``tf.compat.v1.Session`` ran, and of their operations.
     roles : dict of str to Roles or None
         What the operations of a function make, by the function's name.
+    pipelines : dict of GraphFacts to bool
+        What is known of the functions of ``tf.data``, and whether these may run.
     notes : EagerNotes
         What the calls were for.
     """
@@ -99,6 +102,7 @@ class CallLog:
     definitions: dict[str, Place] = field(default_factory=dict)
     sessions: list[tuple[GraphFacts, Roles | None]] = field(default_factory=list)
     roles: dict[str, Roles | None] = field(default_factory=dict)
+    pipelines: dict[GraphFacts, bool] = field(default_factory=dict)
     notes: EagerNotes = field(default_factory=EagerNotes)
 
     def following(self) -> CallLog:
@@ -178,6 +182,7 @@ class Watcher:
         """Put the wrappers in place."""
         self._watching = self.noter.on = True
         gradients.log = self._gradients
+        functions_known.begin()
         for patch in self._patches:
             patch.install()
 
@@ -185,6 +190,7 @@ class Watcher:
         """Put the original functions back and forget what was seen."""
         self._watching = self.noter.on = False
         gradients.log = None
+        functions_known.end()
         for patch in reversed(self._patches):
             patch.remove()
         self._calls.clear()
@@ -193,7 +199,7 @@ class Watcher:
     def take(self) -> CallLog:
         """Give the log of the session that has ended, and begin the next one."""
         taken = self.log
-        taken.notes = self.noter.take()
+        taken.notes, taken.pipelines = self.noter.take(), functions_known.take()
         self.log = taken.following()
         self._current = {}
         self._calls.clear()
@@ -311,9 +317,9 @@ class Watcher:
             doubtful.append(len(calls) - 1)
 
     def _note_written(self, thread: int, number: int, op: str, inputs: Any) -> bool:
-        """Note an operation that writes a variable; tell whether it is one."""
+        """Note an operation that writes a variable or runs a data set; tell whether it is one."""
         if not WRITES.fullmatch(op):
-            return False
+            return functions_known.is_run_unseen(op)
         self.noter.written((self._numbers[thread], number), op, inputs)
         return True
 
@@ -361,6 +367,8 @@ class Watcher:
                 definition = _definition(getattr(owner, "python_function", None))
             frame = frame.f_back
         self.log.graphs[name] = facts
+        if facts is not None:
+            functions_known.is_run_unseen(facts)
         graph = None if facts is None else facts.graph()
         self.log.roles[name] = None if graph is None else roles_of(graph, name)
         if definition is not None:

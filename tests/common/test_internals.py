@@ -195,6 +195,19 @@ def _mapped_function() -> None:
     assert internals.mapped_function(made) is user
 
 
+def _pipeline() -> None:
+    source = tf.data.Dataset.range(1)
+    data = source.map(lambda x: x + 1)
+    iterator = iter(data)
+    assert isinstance(iterator, internals.OwnedIterator)
+    assert callable(internals.OwnedIterator._create_iterator)
+    assert internals.dataset_of(iterator) is data
+    assert internals.inputs_of_dataset(data) == [source]
+    (graph,) = internals.graphs_of_dataset(data)
+    assert "AddV2" in {op.type for op in graph.get_operations()}
+    assert internals.graphs_of_dataset(source) == []
+
+
 def _elements() -> None:
     iterator = iter(tf.data.Dataset.range(1))
     spec = tf.TensorSpec([], tf.int64)
@@ -362,6 +375,10 @@ _USES: dict[str, Callable[[], None]] = {
     "Function._descriptor_cache": _bound_functions,
     "Weakref._ref": _weak_key,
     "StructuredFunctionWrapper._func": _mapped_function,
+    "OwnedIterator._create_iterator": _pipeline,
+    "OwnedIterator._dataset": _pipeline,
+    "DatasetV2._inputs": _pipeline,
+    "DatasetV2._functions": _pipeline,
     "IteratorSpec._element_spec": _elements,
     "Context._handle": _set_up,
     "Context._initialized": _set_up,

@@ -120,10 +120,39 @@ def elements_of(type_: Any) -> Any:
 _MAPPED: Final = "the user's function in tf.data's map", "its traces show under TensorFlow's name"
 #: Module of the functions that ``tf.data`` makes around the user's.
 TF_DATA_FUNCTIONS: Final = "tensorflow.python.data.ops.structured_function"
-module(TF_DATA_FUNCTIONS, "StructuredFunctionWrapper", *_MAPPED)
+StructuredFunctionWrapper: Final = part(
+    f"{TF_DATA_FUNCTIONS}:StructuredFunctionWrapper",
+    "the user's function in tf.data's map, and the lines of its operations",
+    "its traces show under TensorFlow's name",
+)
 
 
 @of_object("StructuredFunctionWrapper._func", *_MAPPED)
 def mapped_function(wrapper: Any) -> Any:
     """Give the user's function that a ``tf.data`` transformation wraps, or None."""
     return getattr(wrapper, "_func", None)
+
+
+_PIPELINE: Final = "lines of what tf.data's functions allocate", "these have no lines"
+#: What ``iter(dataset)`` gives.
+OwnedIterator: Final = part("tensorflow.python.data.ops.iterator_ops:OwnedIterator", *_PIPELINE)
+enter("OwnedIterator._create_iterator", *_PIPELINE)
+
+
+@of_object("OwnedIterator._dataset", *_PIPELINE)
+def dataset_of(iterator: Any) -> Any:
+    """Give the data set that an iterator reads, or None."""
+    return getattr(iterator, "_dataset", None)
+
+
+@of_object("DatasetV2._inputs", *_PIPELINE)
+def inputs_of_dataset(dataset: Any) -> list[Any]:
+    """Give the data sets that one takes from."""
+    return list(dataset._inputs())
+
+
+@of_object("DatasetV2._functions", *_PIPELINE)
+def graphs_of_dataset(dataset: Any) -> list[Any]:
+    """Give the graphs of the functions that a data set's transformation runs."""
+    functions = [wrapper.function for wrapper in dataset._functions()]
+    return [function.graph for function in functions if hasattr(function, "graph")]

@@ -1,0 +1,108 @@
+"""Operations of ``tf.data`` functions get their line where it is certain, and else none.
+
+The bytes tell the operations apart: the profile knows no other difference between two functions.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lessons_lib.common.runtime import tf
+from lessons_lib.recording.recorder import record
+from lessons_lib.recording.recording import Recording
+
+FLOAT = 4
+#: A name that no other test's iterator has.
+DRAW = "pipelines_draw"
+
+
+def one(x: Any) -> Any:
+    return tf.random.uniform([64, 101], name=DRAW) * tf.cast(x, tf.float32)
+
+
+def two(x: Any) -> Any:
+    return tf.random.uniform([64, 103], name=DRAW) * tf.cast(x, tf.float32)
+
+
+def wide(x: Any) -> Any:
+    flipped = tf.reverse(x, [0], name="pipelines_flip")
+    return tf.pad(flipped, [[0, 0], [0, 4]], name="pipelines_pad")
+
+
+def made(function: Callable[..., Any], parallel: int | None = None) -> Any:
+    return tf.data.Dataset.range(3).map(function, num_parallel_calls=parallel)
+
+
+def lines(recording: Recording, columns: int) -> dict[str | None, set[str | None]]:
+    """Give the functions' lines, as numbers within them, by operation."""
+    found: dict[str | None, set[str | None]] = {}
+    for b in recording.buffers:
+        if b.nbytes == 64 * columns * FLOAT and b.allocated_at is not None:
+            found.setdefault(b.op, set()).add(None if b.line is None else b.line.text)
+    return found
+
+
+def body(function: Callable[..., Any], number: int = 1) -> set[str | None]:
+    return {inspect.getsource(function).splitlines()[number].strip()}
+
+
+def run(*steps: Callable[[], Any]) -> Recording:
+    with record() as recording:
+        for step in steps:
+            step()
+    return recording
+
+
+@pytest.mark.parametrize("parallel", [None, 2])
+def test_operations_of_a_pipeline_have_their_lines(parallel: int | None) -> None:
+    data = made(one, parallel)
+    found = run(lambda: list(data.map(wide).batch(3).prefetch(1)))
+    assert lines(found, 101) == {"RandomUniform": body(one), "ReverseV2": body(wide)}
+    assert lines(found, 105) == {"Pad": body(wide, 2)}
+    again = iter(data)  # from before the recording
+    assert lines(run(lambda: next(again)), 101)["RandomUniform"] == body(one)
+
+
+def test_pipelines_within_pipelines_and_fits() -> None:
+    nested = tf.data.Dataset.range(2).interleave(lambda i: made(one).map(lambda x: x), 2)
+    assert lines(run(lambda: list(nested)), 101)["RandomUniform"] == body(one)
+    model = tf.keras.Sequential([tf.keras.Input([105]), tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    rows = tf.data.Dataset.from_tensors(np.ones((64, 101), np.float32))
+    data = rows.map(lambda x: (wide(x), tf.zeros([64, 1])))
+    found = lines(run(lambda: model.fit(data, verbose=0)), 101)
+    assert found["ReverseV2"] == body(wide)
+
+
+@tf.function
+def taken(iterator: Any) -> Any:
+    return next(iterator)
+
+
+@pytest.mark.parametrize("how", ["iterated", "from before, in a graph", "reduced", "single"])
+def test_no_line_is_another_functions(how: str) -> None:
+    data, other = made(one), made(two)
+    before = iter(data) if how == "from before, in a graph" else None
+    reduce = tf.function(lambda: data.reduce(tf.zeros([64, 101]), lambda s, x: s + x))
+    step: Callable[[], Any] = {
+        "iterated": lambda: list(data),
+        "from before, in a graph": lambda: taken(before),
+        "reduced": reduce,
+        "single": lambda: data.take(1).get_single_element(),
+    }[how]
+    found = run(lambda: list(other), step)
+    for columns, others in ((101, body(two)), (103, body(one))):
+        assert lines(found, columns)["RandomUniform"] <= {None, *body(one), *body(two)} - others
+    # What only lives, and does not run, takes nobody's line.
+    assert lines(run(lambda: list(other)), 103)["RandomUniform"] == (
+        {None} if before else body(two)
+    )
+
+
+def test_functions_of_one_line_agree() -> None:
+    assert lines(run(lambda: (list(made(one)), list(made(one)))), 101)["RandomUniform"] == body(one)
