@@ -94,7 +94,8 @@ class Attribution:
             self._runs.setdefault(thread, []).append(time)
         self._resolvers: dict[str, graph_ops.Resolver | None] = {}
         self._sessions: list[tuple[graph_ops.Resolver, Roles | None]] | None = None
-        self._pipelines: list[graph_ops.Resolver] | None = None
+        running = (graph for graph, runs in log.pipelines.items() if runs or log.sessions)
+        self._pipelines = [graph_ops.Resolver(graph) for graph in running]
         self._purposes = Purposes(segment, log)
         self._iterators = {
             thread: _Spans([(start, end) for start, end, _ in spans])
@@ -260,16 +261,14 @@ class Attribution:
                 return self._describe_operation(event, origin, shape, dtype, None, None)
             op = graph_ops.kernel_type(next(iter(kernels))) if len(kernels) == 1 else None
             return Site(op=op, name=event.op, shape=shape, dtype=dtype, kind=kind)
-        if call is None and (origin := self._in_sessions(_OF_FOLDING.sub("", event.op))):
-            line, name = origin.line, event.op or None
-            return Site(origin.op.type, name, shape, dtype, kind or FOLDED, line)
+        name = _OF_FOLDING.sub("", event.op)
+        if call is None and (origin := self._in_sessions(name)):
+            return Site(origin.op.type, event.op, shape, dtype, kind or FOLDED, origin.line)
         op = graph_ops.kernel_type(event.op) if event.op else None
         if op is not None and not hasattr(tf.raw_ops, op):  # of a pipeline that is being made
-            name = _FOLDED.sub("", event.op)
-            origin = self._in_pipelines(name)
-            if origin is not None or name != event.op or name[0].islower():
-                kernel, line = (origin.op.type, origin.line) if origin else (None, self._line(call))
-                return Site(kernel, name, shape, dtype, kind, line)
+            if (origin := self._in_pipelines(name)) is not None:
+                return Site(origin.op.type, name, shape, dtype, kind, origin.line)
+            op = None if name != event.op or name[0].islower() else op
         if op is None and call is not None and call.kind == "convert_to_eager_tensor":
             op = "Const"
         line, forward = self._line(call), self._line(call, forward=True)
@@ -345,9 +344,6 @@ class Attribution:
 
     def _in_pipelines(self, name: str) -> graph_ops.OperationOrigin | None:
         """Find an operation of a ``tf.data`` function; None when two have that name."""
-        if self._pipelines is None:
-            known, every = self._log.pipelines.items(), bool(self._log.sessions)
-            self._pipelines = [graph_ops.Resolver(graph) for graph, runs in known if runs or every]
         return _agreed(name, self._pipelines)
 
     def _resolver(self, function: str) -> graph_ops.Resolver | None:
