@@ -733,6 +733,21 @@ def test_check_shows_and_returns(double: Exercise, capsys: pytest.CaptureFixture
     assert progress.load().exercises["tests.q1"]["best"] == S
 
 
+def test_settings_that_hide_graphs_or_eager_tensors_are_named(double: Exercise) -> None:
+    tf.config.run_functions_eagerly(True)
+    try:
+        result = grade(double, double_solution)
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert result.status is Status.REFUSED
+    assert "run_functions_eagerly(False)" in result.message
+    with tf.Graph().as_default():
+        result = grade(double, double_solution)
+    assert result.status is Status.REFUSED
+    assert "Eager execution is off" in result.message
+    assert grade(double, double_solution).passed
+
+
 def test_not_attempted_leaves_no_trace(double: Exercise) -> None:
     Question(double).check()
     assert progress.load().exercises == {}

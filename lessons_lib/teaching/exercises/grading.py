@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from lessons_lib.common.gc_control import frozen_heap
+from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, is_user_file
 from lessons_lib.common.units import MIB, format_bytes
 from lessons_lib.teaching.exercises.exercise import Exercise, function_of
@@ -71,6 +72,8 @@ def grade(
         return outcome(Status.NOT_ATTEMPTED, EMPTY)
     if message := _misordered(exercise, answer):
         return outcome(Status.WRONG_VALUE, message)
+    if message := _why_not_now():
+        return outcome(Status.REFUSED, message)
     chance = random.Random(seed) if seed is not None else random.SystemRandom()
     told = report or (lambda number, all_: None)
     result = None
@@ -87,6 +90,20 @@ def grade(
         return outcome(verdict.status, verdict.message, blame=verdict.line)
     assert result is not None
     return result
+
+
+def _why_not_now() -> str:
+    """Say why nothing can be measured, if a setting of the program's is in the way."""
+    if not tf.executing_eagerly():
+        return (
+            "Eager execution is off here: call check outside of any graph, or restart the kernel."
+        )
+    if tf.config.functions_run_eagerly():
+        return (
+            "tf.config.run_functions_eagerly(True) is in force, so no tf.function makes a graph: "
+            "call tf.config.run_functions_eagerly(False), then check again."
+        )
+    return ""
 
 
 def _misordered(exercise: Exercise, answer: Any) -> str:
