@@ -54,7 +54,9 @@ def form_of(value: Any) -> Form | None:
     if isinstance(value, tf.IndexedSlices):
         return Form.SLICES
     if isinstance(value, tf.Variable) or (
-        tf.is_tensor(value) and hasattr(value, "numpy") and value.dtype.is_numpy_compatible
+        isinstance(value, tf.Tensor)  # neither sparse nor ragged
+        and hasattr(value, "numpy")
+        and value.dtype.is_numpy_compatible
     ):
         return Form.NUMBER if value.shape.rank == 0 else Form.TENSOR
     if isinstance(value, np.ndarray):
@@ -90,6 +92,11 @@ def expect(value: Any) -> Any:
     return value if form is None else Expected(form, _dtype(value), np.array(_numbers(value)))
 
 
+def with_article(name: str) -> str:
+    """Write a type's name with its article: ``an int``, ``a list``."""
+    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
+
+
 def _what(value: Any) -> str:
     """Say what somebody returned, with an article."""
     match value:
@@ -101,7 +108,7 @@ def _what(value: Any) -> str:
             return f"a {type(value).__name__} of {len(value)}"
     form = form_of(value)
     if form is None:
-        return f"a {type(value).__name__}"
+        return with_article(type(value).__name__)
     if form in (Form.TENSOR, Form.ARRAY):
         return f"{form} of shape {list(value.shape)}"
     return str(form)
@@ -179,7 +186,7 @@ def _form_difference(got: Any, leaf: Expected, path: str) -> str:
         wanted = f"one tensor of shape {list(leaf.values.shape)}"
     elif form is leaf.form or form in (Form.TENSOR, Form.ARRAY):
         return ""  # the shape tells the rest
-    if tf.is_tensor(got) and form is None:
+    if tf.is_symbolic_tensor(got):
         return (
             f"{_name(path)} is a tensor of a graph that was traced, and has no value outside of it:"
             " return it from the tf.function"

@@ -10,7 +10,7 @@ import numpy as np
 
 from lessons_lib.common.runtime import tf
 from lessons_lib.teaching.exercises.exercise import Attempt, Exercise, Inputs, Way, function_of
-from lessons_lib.teaching.exercises.expected import difference, expect, form_of
+from lessons_lib.teaching.exercises.expected import difference, expect, form_of, with_article
 from lessons_lib.teaching.exercises.faults import (
     EMPTY,
     GradingStopped,
@@ -144,9 +144,9 @@ class _Calling:
         if step is None:
             raise why_none(self._answer)
         if not callable(step):
-            kind = type(step).__name__
+            kind = with_article(type(step).__name__)
             raise GradingStopped(
-                Status.WRONG_VALUE, f"It returned a {kind}; a function was expected."
+                Status.WRONG_VALUE, f"It returned {kind}; a function was expected."
             )
         if is_unwritten(step):
             raise GradingStopped(Status.NOT_ATTEMPTED, EMPTY.replace("Your", "The inner"))
