@@ -398,6 +398,7 @@ def test_wrong_arguments_get_one_clear_sentence(model, x, y, error, says):
         (tf.data.Dataset.range(3), 1, "holds x and y already"),
         (None, None, "the batch is empty"),
         ([[1.0, 2.0], [3.0, 4.0]], 1, "holds a float, which has no examples"),
+        (tf.constant(1.0), tf.constant(1.0), "holds a scalar tensor, which has no examples"),
         ("text", 1, "holds a str"),
         ((row for row in [1]), None, "a generator or iterator loses"),
     ],
@@ -752,6 +753,12 @@ def test_search_takes_a_lack_of_memory_as_an_answer():
     )
     assert 0.97 * 300 <= found.batch <= 300
     assert max(size for size, _ in found.measured) <= 300
+
+
+def test_a_budget_needs_a_batch():
+    with pytest.raises(ValueError, match="is given no batch, whose size a budget asks for"):
+        training_memory(lambda: tf.ones((2,)), budget="1 MiB")
+    assert training_memory(lambda: tf.ones((2,))).largest_batch is None
 
 
 def test_nothing_fits():

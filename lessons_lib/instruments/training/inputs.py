@@ -151,8 +151,9 @@ def _size(parts: Any) -> int:
             raise TypeError("a tf.data.Dataset holds x and y already: give the dataset alone, as x")
         size = None if isinstance(part, (str, bytes)) else _examples(part)
         if size is None:
+            what = "scalar tensor" if tf.is_tensor(part) else type(part).__name__
             raise TypeError(
-                f"the batch holds a {type(part).__name__}, which has no examples: "
+                f"the batch holds a {what}, which has no examples: "
                 "give arrays or tensors, whose first dimension is the number of examples"
             )
         sizes.add(size)

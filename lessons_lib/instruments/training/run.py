@@ -73,7 +73,7 @@ def training_memory(
     ------
     TypeError, ValueError
         Before anything is run: if the model is not compiled, or the batch is empty or uneven, or
-        comes from a generator, which would lose it.
+        comes from a generator or a step's own iterator, which would lose it.
 
     Notes
     -----
@@ -85,8 +85,9 @@ def training_memory(
     """
     require_home_process()
     limit = None if budget is None else parse_bytes(budget)
-    kind = _of_model if _is_model(model) else _of_callable
-    target = kind(model, x, y, sample_weight)
+    target = (_of_model if _is_model(model) else _of_callable)(model, x, y, sample_weight)
+    if limit is not None and not target.batch.size:
+        raise ValueError("this step is given no batch, whose size a budget asks for: give it x")
     if isinstance(model, tf.keras.Model) and not model.built:
         build_as_fit_does(model, target.batch.data)
     state = State(target.roots)
