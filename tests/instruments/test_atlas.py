@@ -50,6 +50,7 @@ def test_main_input_is_a_mebibyte_with_aligned_rows() -> None:
     assert made[VARIABLE] is not made[VARIABLE]
 
 
+@pytest.mark.slow
 def test_alignment_decides_whether_a_row_is_shared(atlas: OpAtlas) -> None:
     aligned, other = atlas["x[3] (aligned rows)"], atlas["x[3] (unaligned rows)"]
     assert (aligned.eager.verdict, aligned.eager.kept_bytes) == (Verdict.SHARES, S)

@@ -72,6 +72,7 @@ def test_error_says_when_memory_from_before_made_room(x: Any) -> None:
     del kept
 
 
+@pytest.mark.slow
 def test_garbage_of_earlier_work_makes_no_room(x: Any) -> None:
     def leave_garbage() -> None:
         cycle: list[Any] = [tf.sin(x), tf.cos(x)]
@@ -165,6 +166,7 @@ def test_budget_where_a_function_is_traced_is_refused(x: Any, how: str) -> None:
     assert recording.peak_bytes == 3 * S
 
 
+@pytest.mark.slow
 def test_budget_around_a_traced_function_holds_every_call(x: Any) -> None:
     step = tf.function(lambda: [tf.sin(x), tf.cos(x)])
     for _ in range(2):  # the first call traces

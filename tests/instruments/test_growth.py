@@ -44,7 +44,7 @@ def clean(result: Growth) -> bool:
     return result.cause == Cause.NONE
 
 
-pytestmark = pytest.mark.usefixtures("time_enough")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("time_enough")]
 
 
 def look(step: Any, **options: Any) -> Growth:

@@ -29,7 +29,7 @@ from lessons_lib.instruments.growth.thresholds import SMALL_POOL
 from lessons_lib.instruments.growth.trend import Series, Shape, fit
 from tests.support import growing_steps as steps
 
-pytestmark = pytest.mark.usefixtures("time_enough")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("time_enough")]
 
 
 def left_behind() -> tuple[bool, bool, int, list[Any]]:

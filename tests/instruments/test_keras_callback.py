@@ -17,6 +17,8 @@ from lessons_lib.plots.keras_fit import describe_fit
 from lessons_lib.plots.theme import get_alt
 from tests.support.state import state
 
+pytestmark = pytest.mark.slow
+
 tf = ll.runtime.tf
 S = 2**20
 LITTLE = 64 * 2**10  # everything of a step beside its big tensors

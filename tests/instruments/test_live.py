@@ -20,6 +20,8 @@ from lessons_lib.instruments.holders import budget, names, object_types
 from lessons_lib.instruments.live import LiveTensors, _shared, live_tensors
 from lessons_lib.recording.recorder import record
 
+pytestmark = pytest.mark.slow
+
 # Sizes that nothing else in the process has, so that rows can be told from what other tests left.
 ODD, SIZE = (37, 41), 37 * 41 * 4
 

@@ -14,6 +14,8 @@ from lessons_lib.instruments.measure import Measurement, measure, run_once
 from tests.support.cases import first_of_each
 from tests.support.exactness_checks import ints, nbytes, new, ready, scalar
 
+pytestmark = pytest.mark.slow
+
 
 class Counted:
     """A function that counts its calls."""

@@ -17,6 +17,8 @@ from lessons_lib.instruments import process
 from lessons_lib.instruments.process import process_memory, resident_bytes
 from tests.support.exactness_checks import ints, new, ready, scalar
 
+pytestmark = pytest.mark.slow
+
 ORIGINALS = {
     name: getattr(tracemalloc, name) for name in ("start", "stop", "reset_peak", "clear_traces")
 }

@@ -1076,6 +1076,7 @@ def test_the_picture_of_a_block_counts_traces():
     assert all("≈" in part for part in text.split(". ")[1:])
 
 
+@pytest.mark.slow
 def test_a_thousand_traces_are_reported():
     fn = tf.function(lambda a, b: tf.constant(0), autograph=False)
     for number in range(300):

@@ -22,6 +22,8 @@ from lessons_lib.instruments.training.batch_size import CannotRunError
 from lessons_lib.recording.buffers import BufferStore, Purpose, Site
 from lessons_lib.recording.composition import held_since
 
+pytestmark = pytest.mark.slow
+
 tf = ll.runtime.tf
 
 WIDTH, DEPTH, BATCH = 128, 3, 256
@@ -329,7 +331,9 @@ def test_everything_is_left_as_it_was(batch, made, eagerly):
         assert step.series.bytes[Category.OPTIMIZER][0] == slots
 
 
-@pytest.mark.parametrize("eagerly", [False, True], ids=["graph", "eager"])
+@pytest.mark.parametrize(
+    "eagerly", [False, pytest.param(True, marks=pytest.mark.further)], ids=["graph", "eager"]
+)
 def test_training_goes_on_as_if_it_had_never_been_measured(batch, eagerly):
     losses, draws = [], []
     for measured in (False, True):

@@ -371,6 +371,7 @@ def test_what_cannot_be_told_is_other():
     assert {row.key for row in rec.by_category().rows} == {"other"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", [False, True])
 def test_parts_add_up_at_every_moment_and_survive_a_file(graph, tmp_path):
     model, x = attention()

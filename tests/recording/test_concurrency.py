@@ -55,6 +55,7 @@ def in_threads(rounds: int) -> tuple[int, int]:
     return len(short), sum(recording.exact for recording in short)
 
 
+@pytest.mark.slow
 def test_of_a_thousand_recordings_every_short_one_says_so() -> None:
     _, silent = in_threads(250)
     assert silent == 0

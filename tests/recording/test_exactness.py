@@ -59,6 +59,7 @@ def notices(check: Check, fault: Fault) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_broken_recorder_is_caught(name: str, caught: dict[str, set[str]]) -> None:
     assert FAULTS[name].noticed_by <= caught[name]

@@ -74,6 +74,7 @@ def recorded(
     return found, recording
 
 
+@pytest.mark.slow
 @given(program=programs())
 @example((New("a", (100, 17), "bfloat16"), Row("b", "a"), Drop("a")))
 @example((New("a", (1, 1), "float32"), Row("a", "a")))
@@ -88,6 +89,7 @@ def test_the_recorder_agrees_with_the_model(program: Program) -> None:
     assert recording.exact
 
 
+@pytest.mark.slow
 @given(before=programs(6), program=programs(6))
 @example((New("a", (9,), "float32"), Reshape("b", "a")), (New("a", (3,), "int8"),))
 @example((New("a", (9,), "float32"), Tape("a", None, 4, "t")), (New("t", (3,), "int8"),))

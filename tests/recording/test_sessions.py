@@ -62,6 +62,7 @@ def recorded(program: Program, how: contextlib.AbstractContextManager[Any]) -> R
     return recording
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(program=programs(8), events=st.integers(1, 120), rows=st.integers(1, 30))
 @example((New("a", (7, 7), "float32"), Tape("a", None, 9, "t")), 20, 4)

@@ -13,6 +13,8 @@ import lessons_lib as ll
 from lessons_lib.recording.categories import Category, Phase
 from lessons_lib.recording.recording import Recording
 
+pytestmark = pytest.mark.slow
+
 tf = ll.runtime.tf
 keras = tf.keras
 layers = tf.keras.layers

@@ -30,6 +30,8 @@ from tests.support.dropping import (
     sessions,
 )
 
+pytestmark = pytest.mark.slow
+
 Step = Callable[[], None]
 Instrument = Callable[[Step], None]
 
@@ -149,7 +151,7 @@ def test_within_recordings(instrument: Instrument, bare: dict[str, Leavings]) ->
 @pytest.mark.parametrize(
     "instrument",
     [
-        measured, compared, grown, within_a_budget, retracing, training, fitting, magics,
+        measured, compared, pytest.param(grown, marks=pytest.mark.further), within_a_budget, retracing, training, fitting, magics,
     ],
 )  # fmt: skip
 def test_within_instruments(

@@ -306,6 +306,7 @@ def _concat(diagnosis: Any, recording: Recording) -> int:
     return allocated
 
 
+@pytest.mark.slow
 def test_the_evaluating_scripts_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     diagnosis = teaching.capstone.q3.diagnoses[1]
     found = measured(diagnosis)
@@ -360,6 +361,7 @@ def test_the_sharpening_scripts_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _constants(diagnosis, after[Recording]) == 0
 
 
+@pytest.mark.slow
 def test_seats_side_by_side_get_different_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     question = DrawnQuestion(*teaching.capstone.q3.diagnoses)
     right = question.diagnosis.solution()

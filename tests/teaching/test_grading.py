@@ -510,6 +510,7 @@ def _hang_in_a_graph(x: Any) -> Any:
     return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer", [_hang_in_python, _hang_asleep, _hang_catching_all, _hang_in_a_graph]
 )

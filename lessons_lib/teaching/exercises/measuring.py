@@ -133,6 +133,9 @@ class Meter:
             self._recording = stack.enter_context(self._record)
             stack.enter_context(self._dog)
             self._stack = stack.pop_all()
+        # What a first recording loads is not the block's.
+        self._foreign = self._tracer.level()
+        self._tracer.forget_peak()
         return self
 
     def __exit__(
