@@ -151,7 +151,8 @@ def test_within_recordings(instrument: Instrument, bare: dict[str, Leavings]) ->
 @pytest.mark.parametrize(
     "instrument",
     [
-        measured, compared, pytest.param(grown, marks=pytest.mark.further), within_a_budget, retracing, training, fitting, magics,
+        measured, compared, pytest.param(grown, marks=pytest.mark.further),
+        within_a_budget, retracing, training, fitting, magics,
     ],
 )  # fmt: skip
 def test_within_instruments(
