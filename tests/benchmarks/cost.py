@@ -11,11 +11,12 @@ import argparse
 import importlib.util
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import time
-import tracemalloc
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -144,62 +145,56 @@ def start_and_stop(tool: str, runs: int) -> list[float]:
 
 
 def analysis(operations: int) -> dict[str, float]:
-    """Record so many tiny operations; tell what comes after the block, and the memory it took."""
+    """Record so many tiny operations; tell what it takes to read them, in and after the block."""
     import lessons_lib as ll
-    from lessons_lib.recording import profile_format, profiler
+    from lessons_lib.recording import profiler, session
 
     tf = ll.runtime.tf
     x, c = tf.fill([10], 1.0), tf.constant(1.0)
-    events, memory = [0], [0]
-    real = profiler.read_profile
+    spent: defaultdict[str, float] = defaultdict(float)
 
-    def counting(data: bytes) -> Any:
-        segment = real(data)
-        space = profile_format.parser()()
-        space.ParseFromString(data)
-        events[0] = sum(len(line.events) for plane in space.planes for line in plane.lines)
-        memory[0] = len(segment.memory)
-        return segment
-
-    def run(after: list[float]) -> Any:
-        with ll.record() as recording:
+    def run(operations: int) -> Any:
+        spent.clear()
+        with ll.record(share=1) as recording:
             y = x
             for _ in range(operations):
                 y = tf.multiply(y, c)
             begun = time.perf_counter()
-        after.append(time.perf_counter() - begun)
+        spent["after"] += time.perf_counter() - begun
         return recording
 
-    times: list[float] = []
-    floor: list[float] = []
-    run([])
-    real_stop = tf.profiler.experimental.stop
+    def timed(original: Any, name: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            begun = time.perf_counter()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                spent[name] += time.perf_counter() - begun
 
-    def timed_stop() -> None:
-        begun = time.perf_counter()
-        real_stop()
-        floor.append(time.perf_counter() - begun)
+        return call
 
-    tf.profiler.experimental.stop = timed_stop
+    def counting(original: Any) -> Any:
+        def read(data: bytes) -> Any:
+            segment = original(data)
+            spent["events"] += segment.events
+            spent["of memory"] += len(segment.memory)
+            return segment
+
+        return read
+
+    run(100)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    recording = run(operations)
+    resident = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    profiler.read_profile = counting(profiler.read_profile)
+    tf.profiler.experimental.stop = timed(tf.profiler.experimental.stop, "stopping")
+    setattr(session.Session, "_next", timed(session.Session._next, "reading"))  # noqa: B010
+    runs = []
     for _ in range(3):
-        recording = run(times)
-    tf.profiler.experimental.stop = real_stop
-    profiler.read_profile = counting
-    recording = run([])
-    profiler.read_profile = real
-    tracemalloc.start()
-    run([])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    found = {
-        "operations": operations,
-        "events": events[0],
-        "memory_events": memory[0],
-        "seconds": min(times),
-        "floor": min(floor),
-        "microseconds an operation": min(times) / operations * 1e6,
-        "python_bytes": peak,
-    }
+        run(operations)
+        runs.append(dict(spent))
+    found: dict[str, float] = {name: min(each[name] for each in runs) for name in runs[0]}
+    found |= {"operations": operations, "resident": resident}
     if 20_000 <= len(recording.buffers) <= 60_000:
         recording.plot()._repr_html_()
         begun = time.perf_counter()
@@ -282,12 +277,13 @@ def analysis_table() -> str:
         rows.append(
             [
                 f"{operations:,}",
-                f"{found['events']:,}",
-                f"{found['memory_events']:,}",
-                f"≈ {found['seconds']:.2g} s",
-                f"≈ {found['floor']:.2g} s",
-                f"≈ {found['microseconds an operation']:.0f} µs",
-                f"≈ {found['python_bytes'] / 2**20:.0f} MiB",
+                f"{found['events']:,.0f}",
+                f"{found['of memory']:,.0f}",
+                f"≈ {found['after']:.2g} s",
+                f"≈ {found['reading']:.2g} s",
+                f"≈ {found['stopping']:.2g} s",
+                f"≈ {found['reading'] / operations * 1e6:.0f} µs",
+                f"≈ {found['resident'] / 2**20:.0f} MiB",
             ]
         )
         print(" ".join(rows[-1]), flush=True)
@@ -300,9 +296,10 @@ def analysis_table() -> str:
         "events",
         "of memory",
         "after the block",
+        "reading in all",
         "TensorFlow's share",
         "an operation",
-        "Python's heap meanwhile",
+        "resident peak",
     ]
     imported = ask("import")
     words = (
