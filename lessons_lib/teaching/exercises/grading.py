@@ -70,8 +70,6 @@ def grade(
         return outcome(Status.NOT_ATTEMPTED, message)
     if is_unwritten(answer):
         return outcome(Status.NOT_ATTEMPTED, EMPTY)
-    if message := _misordered(exercise, answer):
-        return outcome(Status.WRONG_VALUE, message)
     if message := _why_not_now():
         return outcome(Status.REFUSED, message)
     chance = random.Random(seed) if seed is not None else random.SystemRandom()
@@ -87,7 +85,8 @@ def grade(
                 if not result.passed:
                     break
     except GradingStopped as verdict:
-        return outcome(verdict.status, verdict.message, blame=verdict.line)
+        message = f"{verdict.message} {_misordered(exercise, answer)}".strip()
+        return outcome(verdict.status, message, blame=verdict.line)
     assert result is not None
     return result
 
@@ -114,7 +113,7 @@ def _misordered(exercise: Exercise, answer: Any) -> str:
     if names == wanted or sorted(names) != sorted(wanted):
         return ""
     call = f"{exercise.name}({', '.join(wanted)})"
-    return f"The task asks for {call}, and your function has the order ({', '.join(names)})."
+    return f"A check calls {call}, and your function has the order ({', '.join(names)})."
 
 
 def _weigh(

@@ -163,7 +163,7 @@ WRONG = {
     "q1": (
         Wrong("keeps every state in a list", last_state_list, Status.OVER_BUDGET),
         Wrong("keeps every state in NumPy", last_state_numpy, Status.OVER_BUDGET),
-        Wrong("another order", last_state_order, Status.WRONG_VALUE, "has the order (x, n, w)"),
+        Wrong("another order", last_state_order, Status.ERROR, "has the order (x, n, w)"),
         Wrong("calls itself", last_state_recursive, Status.OVER_BUDGET),
         Wrong("one step too few", last_state_count, Status.WRONG_VALUE),
     ),
