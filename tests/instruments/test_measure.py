@@ -94,7 +94,7 @@ class Owner:
         self.value, self.child, self.itself = value, child, self
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("wrapped", first_of_each([False, True]))
 def test_kept_by_a_result_that_was_there_before(wrapped: bool) -> None:
     ready(ints(9), scalar())
     owners = [Owner(new(9)) for _ in range(3)]
@@ -106,7 +106,7 @@ def test_kept_by_a_result_that_was_there_before(wrapped: bool) -> None:
     assert gc.get_freeze_count() < 5000
 
 
-@pytest.mark.parametrize("warmup", [0, 1])
+@pytest.mark.parametrize("warmup", first_of_each([0, 1]))
 def test_what_a_call_replaces_in_a_cycle_makes_room_in_it(warmup: int) -> None:
     ready(ints(9), ints(100), scalar())
     state = {"owner": Owner(new(100))}
