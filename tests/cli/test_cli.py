@@ -320,6 +320,7 @@ if hasattr(os, "fork"):
 """
 
 
+@pytest.mark.further
 @pytest.mark.slow
 @pytest.mark.child
 def test_module_finds_everything_as_without_and_a_forked_child_writes_no_report(

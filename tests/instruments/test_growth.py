@@ -196,6 +196,7 @@ def test_slow_twins_and_a_model_that_is_fitted_again_are_clean() -> None:
     assert_none_grows([*slow, lambda: steps.model_a_round(reuse=True)], **QUICKLY)
 
 
+@pytest.mark.further
 def test_fitted_keras_model_is_explained_down_to_what_holds_it() -> None:
     result = look(steps.model_a_round(reuse=False), iterations=5, warmup=1)
     assert result.cause == Cause.GRAPH_GROWTH, explain(result)
@@ -259,7 +260,7 @@ GROUPS = [TENSORS[first : first + 5] for first in range(0, len(TENSORS), 5)]
 ALONE = [name for name in HELD if name not in TENSORS]
 
 
-@pytest.mark.parametrize("names", GROUPS, ids=" ".join)
+@pytest.mark.parametrize("names", first_of_each(GROUPS, keep=2), ids=" ".join)
 def test_ways_of_holding_tensors_are_named_beside_each_other(names: list[str]) -> None:
     result = look(together([functools.partial(getattr(steps, name), True) for name in names]))
     finding = result.causes[0]

@@ -108,6 +108,7 @@ def test_process_that_is_gone_has_no_peak() -> None:
     assert peak_resident_bytes(child.pid) is None
 
 
+@pytest.mark.further
 @on_linux
 def test_nbval_runs_cells_as_a_learner_does_and_fails_what_takes_too_much_memory(
     tmp_path: Path,

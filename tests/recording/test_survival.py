@@ -514,6 +514,7 @@ def test_no_profile_is_found(monkeypatch: Any) -> None:
     monkeypatch.undo()
 
 
+@pytest.mark.further
 @pytest.mark.slow
 @pytest.mark.child
 @POSIX
@@ -680,6 +681,7 @@ print(" ".join(found.problems), "|", " ".join(recording.notes), flush=True)
 """
 
 
+@pytest.mark.further
 @POSIX
 @pytest.mark.child
 @pytest.mark.slow
@@ -742,6 +744,7 @@ def test_tensorflow_was_imported_first() -> None:
     assert note == problem
 
 
+@pytest.mark.further
 @pytest.mark.child
 @pytest.mark.slow
 def test_the_allocator_variable_is_preset_to_0() -> None:
