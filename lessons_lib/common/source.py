@@ -225,3 +225,13 @@ def user_line_of_frame(frame: FrameType | None) -> Line | None:
     """Give the innermost line of the user's own code at or outside a frame."""
     place = user_place(frames_at(frame))
     return None if place is None else place.line()
+
+
+def definition_of(function: Any) -> Place | None:
+    """Find where the user defined a function, below what decorators and TensorFlow put around."""
+    for _ in range(8):
+        code = getattr(function, "__code__", None)
+        if code is not None and is_user_file(code.co_filename):
+            return Place(code.co_filename, code.co_firstlineno)
+        function = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
+    return None

@@ -32,7 +32,7 @@ from lessons_lib.common.internals import (
 )
 from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import tf
-from lessons_lib.common.source import Place, frames_at, is_user_file, local_of, user_places
+from lessons_lib.common.source import Place, definition_of, frames_at, local_of, user_places
 from lessons_lib.recording import markers, profile_format
 from lessons_lib.recording.eager_notes import WRITES, Context, EagerNotes, Noter, Origin, origin_of
 from lessons_lib.recording.gradient_calls import GradientLog, gradients
@@ -185,6 +185,11 @@ class Watcher:
         functions_known.begin()
         for patch in self._patches:
             patch.install()
+
+    def pause(self, paused: bool) -> None:
+        """Note nothing while nobody watches; what was noted in that time is forgotten."""
+        self._watching = self.noter.on = not paused
+        self.take()
 
     def remove(self) -> None:
         """Put the original functions back and forget what was seen."""
@@ -364,7 +369,7 @@ class Watcher:
                 graph = internals.traced_graph(owner)
                 facts = None if graph is None else facts_of(graph)
             if definition is None:
-                definition = _definition(getattr(owner, "python_function", None))
+                definition = definition_of(getattr(owner, "python_function", None))
             frame = frame.f_back
         self.log.graphs[name] = facts
         if facts is not None:
@@ -388,13 +393,3 @@ def _outer(frame: FrameType | None) -> int:
         found = hash((found, id(frame.f_code), frame.f_lasti))
         frame = frame.f_back
     return found or 1
-
-
-def _definition(function: Any) -> Place | None:
-    """Find where the user defined a function, below what decorators and TensorFlow put around."""
-    for _ in range(8):
-        code = getattr(function, "__code__", None)
-        if code is not None and is_user_file(code.co_filename):
-            return Place(code.co_filename, code.co_firstlineno)
-        function = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
-    return None

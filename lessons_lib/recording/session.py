@@ -148,8 +148,6 @@ class Session:
         now = time.perf_counter()
         current, peak = counters.read()
         rest.note(now, current, peak)
-        if self.watcher is not None:
-            self.watcher.take()
         self.rested_functions += self.gate.calls()[1]
         self.gate.rest()
         if now < rest.until and peak <= self.pacing.highest:
@@ -170,9 +168,9 @@ class Session:
         self._busy = True
         self.gate.close()
         try:
-            if self.watcher is not None:
-                self.watcher.take()  # calls that nobody watched
             self._start()
+            if self.watcher is not None:
+                self.watcher.pause(False)
         except ProfileError:  # the program may use the profiler itself meanwhile
             rest.until = rest.end + _RETRY_SECONDS
             self.gate.rest()
@@ -256,6 +254,8 @@ class Session:
             elif rest:
                 self.rest = Rest(time.perf_counter(), counters.read()[0], until=math.inf)
                 self.rested_functions = 0
+                if watcher is not None:
+                    watcher.pause(True)
                 self.gate.rest()
             else:
                 self._start_again()

@@ -216,6 +216,9 @@ def test_what_is_not_watched_is_said() -> None:
     with cut_after(200), resting(math.inf), record(share=0.5) as recording:
         for _ in range(300):
             x * c
+        watcher = recorder._session.watcher
+        assert watcher is not None
+        assert watcher.log.threads == {}  # nothing is noted for nobody
     ((begin, end),) = recording.unwatched
     assert 0 < begin < end <= recording.seconds
     assert not recording.exact
@@ -245,6 +248,7 @@ def test_a_higher_peak_is_followed_by_a_window() -> None:
     # It was first seen in the counters, and then it was watched.
     assert recording.peak_bytes == 2_000_000
     assert max(recording.timeline()[1]) >= 2_000_000
+    assert {b.line.text for b in recording.buffers if b.nbytes == 2_000_000} == {"big * c"}
 
 
 def test_what_is_made_unwatched_and_freed_later_counts_as_nothing() -> None:
