@@ -730,6 +730,21 @@ def test_searches_agree_while_peaks_vary():
     assert all(0.97 * 454 <= found.low <= 500 <= 1.1 * found.high for found in answers)
 
 
+def test_the_answer_is_run_more_often_where_peaks_differ():
+    def runs(peak_of: Callable[[int], int]) -> tuple[int, int]:
+        tried: list[int] = []
+
+        def peaks(batch: int) -> tuple[int, int]:
+            tried.append(batch)
+            return (peak_of(len(tried)) + 10 * batch,) * 2
+
+        found = largest_batch(peaks, 5000, 16, free_bytes=lambda: 10**9, repeats=3)
+        return found.batch, tried.count(found.batch)
+
+    assert runs(lambda n: 0) == (496, 3)
+    assert runs(lambda n: n % 2) == (496, 9)
+
+
 def test_no_size_fits_above_one_that_failed_at_the_edge():
     found = search(lambda b: 6000 if b in (488, 504) else 10 * b, 5005)
     assert 488 * 0.97 - 1 <= found.batch < 488

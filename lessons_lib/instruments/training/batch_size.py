@@ -27,6 +27,9 @@ _GRID: Final = 34
 #: A graph's order of execution and the state of the allocator's free chunks move the peak, by up to
 #: a fifth: at the edge, so many series of runs must fit.
 _SERIES: Final = 4
+#: So many times more of the answer where series differ: a size that fits in nine of ten runs only
+#: is left out, and answers lie closer together.
+_MORE: Final = 3
 #: As many steps of the grid above the answer are looked at for sizes that fit now and then.
 _DOUBTFUL: Final = 4
 #: A process needs more than its tensors: of what is free, this share may be used for trying.
@@ -131,6 +134,7 @@ class _Search:
     repeats: int
     unit: int = 1
     failed: int = 0  # the size that could not be run
+    differ: bool = False  # whether a size had several peaks
     tried: dict[int, tuple[int, int]] = field(default_factory=dict)
     series: dict[int, list[bool]] = field(default_factory=dict)
 
@@ -139,7 +143,8 @@ class _Search:
         self.failed = batch
         peaks = self.peaks_of(batch)
         if peaks is not None:
-            requested, held = self.tried.get(batch, (0, 0))
+            requested, held = self.tried.get(batch, peaks)
+            self.differ |= (requested, held) != peaks
             self.tried[batch] = max(requested, peaks[0]), max(held, peaks[1])
         fitted = peaks is not None and max(peaks) <= self.budget
         # What memory does not do for is not run again.
@@ -151,6 +156,10 @@ class _Search:
         """Tell whether each of so many series fitted; no more are run after one that did not."""
         done = self.series.get(batch, [])
         return all(done) and all(self.run(batch) for _ in range(times - len(done)))
+
+    def lasts(self, batch: int) -> bool:
+        """Tell whether a size fits more often, too, where peaks differ."""
+        return not self.differ or self.fits(batch, _MORE * self.repeats)
 
     def is_over(self, batch: int) -> bool:
         """Tell whether none of half as many series fits."""
@@ -223,7 +232,8 @@ def largest_batch(
     most : int
         No larger size is tried.
     repeats : int
-        How often `peaks_of` is called with a size at the edge of the budget.
+        How often `peaks_of` is called with a size at the edge of the budget; three times as often
+        with the answer, where peaks differ.
 
     Returns
     -------
@@ -320,7 +330,7 @@ def _edge(search: _Search, batch: int) -> tuple[int, int]:
         below = search.on_grid(batch - 1)
         if below and not search.fits(below, times):
             batch, times = search.on_grid(below - 1), 1
-        elif not search.fits(batch, times):
+        elif not search.fits(batch, times) or (times == search.repeats and not search.lasts(batch)):
             batch, times = below, 1
         else:
             times += 1
