@@ -187,8 +187,8 @@ class Watcher:
             patch.install()
 
     def pause(self, paused: bool) -> None:
-        """Note nothing while nobody watches; what was noted in that time is forgotten."""
-        self._watching = self.noter.on = not paused
+        """Note no calls while nobody watches; what was noted in that time is forgotten."""
+        self._watching = not paused  # whether a tape computes gradients is known all the same
         self.take()
 
     def remove(self) -> None:
