@@ -10,6 +10,7 @@ something is drawn.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
@@ -73,6 +74,7 @@ def html_table(
     *,
     caption: str = "",
     align: str = "",
+    prose: bool = False,
 ) -> str:
     """Build an HTML table; every cell is escaped.
 
@@ -87,6 +89,8 @@ def html_table(
     align : str
         One letter a column: ``l`` or ``r``.  By default the first column is left-aligned and the
         others right-aligned.
+    prose : bool
+        Whether cells are sentences of ours, in which code stands between backticks.
 
     Returns
     -------
@@ -94,13 +98,14 @@ def html_table(
         The table.  It has no colours of its own, so it follows a light or a dark page.
     """
     align = align or "l" + "r" * (len(headers) - 1)
+    text = _with_code if prose else html.escape
     side = ["left" if letter == "l" else "right" for letter in align]
 
     def cells(tag: str, values: Sequence[object]) -> str:
         scope = ' scope="col"' if tag == "th" else ""
         styles = [_CELL.format(align=s, space="normal" if s == "left" else "nowrap") for s in side]
         return "".join(
-            f'<{tag}{scope} style="{style}">{html.escape(str(value))}</{tag}>'
+            f'<{tag}{scope} style="{style}">{text(str(value))}</{tag}>'
             for style, value in zip(styles, values, strict=True)
         )
 
@@ -110,6 +115,10 @@ def html_table(
         f'<table style="{_TABLE}">{head}<thead><tr>{cells("th", headers)}</tr></thead>'
         f"<tbody>{body}</tbody></table>"
     )
+
+
+def _with_code(sentence: str) -> str:
+    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(sentence))
 
 
 def notes_table(notes: Iterable[object]) -> str:

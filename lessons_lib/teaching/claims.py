@@ -50,7 +50,9 @@ class TriedClaim(Result):
 @summary_html.register
 def _(result: TriedClaim) -> str:
     row = (f"{result.number}. {result.claim}", result.verdict, result.measured, result.advice)
-    return html_table(("claim", "verdict", "you measured", "what to do"), [row], align="llll")
+    return html_table(
+        ("claim", "verdict", "you measured", "what to do"), [row], align="llll", prose=True
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -225,4 +227,6 @@ class WrapUp(Result):
 def _(result: WrapUp) -> str:
     rows = [(f"{c.number}. {c.claim}", c.verdict, c.measured, c.advice) for c in result.claims]
     rows += [(claim, "not tried yet", "", "") for claim in result.missing]
-    return html_table(("claim", "verdict", "what you measured", "what to do"), rows, align="llll")
+    return html_table(
+        ("claim", "verdict", "what you measured", "what to do"), rows, align="llll", prose=True
+    )
