@@ -11,6 +11,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from lessons_lib.common.results import html_table
 from lessons_lib.common.units import KIB, MIB, use_unit, used_unit
 from lessons_lib.teaching import claims
 from lessons_lib.teaching.lessons import claims_of, known_lessons
@@ -107,6 +108,14 @@ def test_verdict_follows_from_what_was_measured(made_up: claims.Lesson) -> None:
     tried = made_up.verdict(1, size=4 * MIB, rss=9 * MIB + 7)
     assert (tried.verdict, tried.measured) == ("false", "4 MiB and ≈ 9 MiB")
     assert repr(made_up.wrap_up()) == "<09_made_up: 1 claims tried>"
+
+
+def test_code_in_a_claim_is_shown_as_code_and_data_are_left_alone() -> None:
+    rows = [("Does `del x` & `<y>` help?",)]
+    assert "Does <code>del x</code> &amp; <code>&lt;y&gt;</code>" in html_table(
+        ("a",), rows, prose=True
+    )
+    assert "`del x` &amp; `&lt;y&gt;`" in html_table(("a",), rows)
 
 
 def test_verdict_that_does_not_follow_says_what_to_do(made_up: claims.Lesson) -> None:
