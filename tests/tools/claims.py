@@ -26,6 +26,7 @@ from tests.support.notebooks import LESSONS, ROOT, lesson_paths
 BEGIN, END = "<!-- claims:begin -->", "<!-- claims:end -->"
 _ROW = re.compile(r"<tr>(.*?)</tr>", re.DOTALL)
 _CELL = re.compile(r"<td[^>]*>(.*?)</td>", re.DOTALL)
+_CODE = re.compile("</?code>")
 
 #: How many claims each lesson had in the first edition; each is still decided somewhere.
 FIRST_EDITION = {"00": 2, "01": 7, "02": 21, "03": 22, "04": 17, "05": 18, "06": 20, "07": 6}
@@ -74,7 +75,7 @@ def in_wrap_up(notebook: Any, lesson: str) -> Iterator[Verdict]:
         for output in cell.outputs:
             page = output.get("data", {}).get("text/html", "")
             for row in _ROW.findall(page):
-                cells = [html.unescape(text) for text in _CELL.findall(row)]
+                cells = [html.unescape(_CODE.sub("`", text)) for text in _CELL.findall(row)]
                 if cells:
                     number, _, claim = cells[0].partition(". ")
                     yield Verdict(lesson, int(number), claim, cells[1])
