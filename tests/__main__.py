@@ -1,15 +1,15 @@
 """Check everything: ``python -m tests``; or what an edit needs: ``python -m tests --quick``.
 
-Linter, formatter, types and layers; the unit tests; then every lesson, run again and compared with
-its committed outputs.  The comparison is strict on Linux x86-64 with the versions of
+Linter, formatter, types and layers; the unit tests; then every core lesson, run again and compared
+with its committed outputs.  The comparison is strict on Linux x86-64 with the versions of
 requirements.txt.  Elsewhere figures may rightly differ: there the lessons must run and their
 assertions must hold.  All parts run even when one fails; the last line counts the tests, and the
 exit code is 0 only when nothing failed.  Other arguments go to pytest, which then runs alone.
 
 ``--quick`` leaves out the lessons and the tests that are marked ``slow`` or ``child``.
 ``--further`` runs what the check leaves out: the tests that are marked ``further``, each one more
-case of a kind that the check tries, and the lessons with a second run of each section by itself.
-``.ci/run`` runs both, and tests in a browser and with a hub.
+case of a kind that the check tries, and all lessons, those in ``notebooks/further`` too, with a
+second run of each section by itself.  ``.ci/run`` runs both, and tests in a browser and with a hub.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from tests.support.lesson_runs import AGAIN_VARIABLE
-from tests.support.notebooks import ROOT, lesson_paths
+from tests.support.notebooks import LESSONS, ROOT, lesson_paths
 
 # Each module is run by one worker, in the order that conftest.py gives: the slow ones first.
 IN_PARALLEL = ["-n", "2", "--dist", "loadscope", "--no-loadscope-reorder"]
@@ -189,6 +189,13 @@ def chosen(options: argparse.Namespace) -> str:
     return "not further and not slow and not child" if options.quick else "not further"
 
 
+def chosen_lessons(options: argparse.Namespace) -> list[str]:
+    """Give the lessons that are run: the further ones not by the check."""
+    all_of_them = options.further or options.lessons_only
+    paths = [path for path in lesson_paths() if all_of_them or path.parent == LESSONS]
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run all parts, or the unit tests alone when pytest's arguments are given."""
     parser = argparse.ArgumentParser(prog="python -m tests", description=__doc__)
@@ -207,7 +214,7 @@ def main(arguments: list[str] | None = None) -> int:
         steps += [run(*part) for part in STATIC]
     if not options.lessons_only:
         steps.append(run_pytest("unit tests", "tests", *IN_PARALLEL, "-m", chosen(options)))
-    lessons = [] if options.quick else [str(path.relative_to(ROOT)) for path in lesson_paths()]
+    lessons = [] if options.quick else chosen_lessons(options)
     if lessons:
         if options.further:
             os.environ[AGAIN_VARIABLE] = "1"

@@ -114,6 +114,7 @@ def temporary(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", place], check=False)
 
 
+@pytest.mark.further
 def test_however_a_program_ends(tmp_path: Path, temporary: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -287,6 +287,7 @@ def test_over_budget(tf_memory_budget):
 """
 
 
+@pytest.mark.further
 @pytest.mark.slow
 @pytest.mark.child
 def test_fixture_loads_nothing_until_used_and_is_exact_where_tensorflow_came_first(

@@ -31,8 +31,8 @@ IN_THE_CHECK = frozenset({
     *("24726 a Python number is part of the key", "9646 operators in the session loop"),
     *("29870 appended gradients", "29870 appended scalars"),
     *("42586 shuffle buffers of kept iterators", "68196 every distinct number is remembered"),
-    *("19671 a variable a step, owned by a module", "rows", "arrays", "texts", "functions"),
-    *("interpreters", "lost_native_memory", "made_tables", "linked", "one_operation", "scalars"),
+    *("19671 a variable a step, owned by a module", "rows", "texts"),
+    *("interpreters", "lost_native_memory", "one_operation", "scalars"),
 })  # fmt: skip
 
 
@@ -481,6 +481,7 @@ def test_lost_tables_are_named() -> None:
     assert "1 table a call, of up to 2,000 entries" in tables
 
 
+@pytest.mark.further
 def test_an_old_dictionary_that_begins_to_be_tracked_is_not_new() -> None:
     names = dict.fromkeys(map(str, range(1000)), 1)
     gc.collect()
@@ -545,6 +546,7 @@ def test_small_tensors_cost_more_than_their_bytes() -> None:
     assert large.process_bytes_per_call is None
 
 
+@pytest.mark.further
 def test_many_small_tensors_are_no_slices() -> None:
     losses: list[Any] = []
     found = look(lambda: losses.extend(tf.reduce_sum(tf.ones([4])) for _ in range(100)))
@@ -553,6 +555,7 @@ def test_many_small_tensors_are_no_slices() -> None:
     assert "slices" not in finding.text
 
 
+@pytest.mark.further
 def test_two_holders_in_one_object_are_both_named() -> None:
     run = types.SimpleNamespace(owner=_Owner())
 
@@ -584,7 +587,8 @@ def never() -> None:
     gc.set_threshold(0)
 
 
-@pytest.mark.parametrize("switch_off", first_of_each([gc.disable, never]))
+@pytest.mark.further
+@pytest.mark.parametrize("switch_off", [gc.disable, never])
 def test_cycles_grow_where_nobody_collects_garbage(switch_off: Callable[[], None]) -> None:
     threshold = gc.get_threshold()
 
@@ -613,6 +617,7 @@ def test_bounded_holder_is_said() -> None:
     assert any("at most 1000" in note for note in look(steps.bounded(True)).notes)
 
 
+@pytest.mark.further
 def test_bounded_cache_of_patterns_is_said() -> None:
     # As tf.train.CheckpointManager does with the path of each checkpoint.
     result = look(lambda i: re.compile(f"only{i}here*"), iterations=20)

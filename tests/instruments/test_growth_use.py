@@ -106,6 +106,7 @@ def test_step_that_ends_early_still_gets_its_answer() -> None:
     assert any("raised IndexError" in note for note in result.notes)
 
 
+@pytest.mark.further
 def test_settings_of_the_program_stay() -> None:
     gc.collect()
     gc.freeze()
@@ -227,6 +228,7 @@ print(growth(lambda: burst(3), iterations=10).cause)
 """
 
 
+@pytest.mark.further
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the resident set size")
 @pytest.mark.skipif(LOSES_REFERENCES, reason="this TensorFlow leaks with each tensor")
 def test_growth_within_a_recording_leaves_out_what_the_recording_takes() -> None:

@@ -427,6 +427,7 @@ def test_inputs_are_cast_as_fit_casts_them(batch):
     assert inputs_of(training_memory(build(), x, y)) == rows * FLOAT
 
 
+@pytest.mark.further
 def test_sample_weights_datasets_and_dicts_are_taken(batch):
     x, y = batch
     weights = np.ones(len(x), np.float64)
@@ -655,6 +656,7 @@ def test_moments_count_also_in_a_step_that_only_sums_up_gradients(eagerly):
     assert step.categories[Category.OPTIMIZER] == 3 * WIDTH * WIDTH * FLOAT + 8 + FLOAT
 
 
+@pytest.mark.further
 def test_largest_batch_is_run_and_fits(batch, monkeypatch):
     monkeypatch.setattr(batch_size, "_MORE", 1)  # see test_the_answer_is_run_more_often…
     budget = WEIGHTS * 3 + 40 * LAYER

@@ -140,3 +140,14 @@ def test_nbval_runs_cells_as_a_learner_does_and_fails_what_takes_too_much_memory
     assert "large.ipynb::Cell 0" in done.stdout
     assert "of resident memory by the end of this cell; at most 250 MiB" in done.stdout
     assert "run time and highest resident memory" in done.stdout
+
+
+def test_nobodys_progress_is_shown_and_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(execute.PROGRESS, "mine")
+    with execute.nobodys_progress():
+        assert not Path(os.environ[execute.PROGRESS]).exists()
+    assert os.environ[execute.PROGRESS] == "mine"
+    monkeypatch.delenv(execute.PROGRESS)
+    with pytest.raises(LookupError), execute.nobodys_progress():
+        raise LookupError
+    assert execute.PROGRESS not in os.environ

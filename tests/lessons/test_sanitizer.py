@@ -118,6 +118,7 @@ def test_nbval_alone_runs_cells_without_history(with_the_settings: dict[str, boo
     assert not with_the_settings["history"]  # so tests/support/lesson_runs.py is needed
 
 
+@pytest.mark.further
 @pytest.mark.child
 def test_without_the_sanitizer_noise_fails(tmp_path: Path) -> None:
     names = ["same", "noisy", "address", "pixels"]

@@ -19,7 +19,7 @@ NUMBERS = range(len(FAULTS))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", first_of_each(NUMBERS, keep=2))
+@pytest.mark.parametrize("number", first_of_each(NUMBERS))
 def test_the_twin_mends_and_the_program_does_not(
     number: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

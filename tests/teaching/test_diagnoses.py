@@ -361,6 +361,7 @@ def test_the_sharpening_scripts_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _constants(diagnosis, after[Recording]) == 0
 
 
+@pytest.mark.further
 @pytest.mark.slow
 def test_seats_side_by_side_get_different_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     question = DrawnQuestion(*teaching.capstone.q3.diagnoses)

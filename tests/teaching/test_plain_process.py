@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from lessons_lib.teaching import plain_process
-from tests.support.cases import first_of_each
 
 
 @pytest.mark.child
@@ -20,10 +19,9 @@ def test_numbers_come_back_and_the_allocator_is_not_asked_for() -> None:
     assert found == [3.0, 1.0, 0.0]
 
 
+@pytest.mark.further
 @pytest.mark.child
-@pytest.mark.parametrize(
-    "program", first_of_each(["print('a reason')", "raise SystemExit('a reason')"])
-)
+@pytest.mark.parametrize("program", ["raise SystemExit('a reason')", "print('a reason')"])
 def test_what_is_no_number_is_told(program: str) -> None:
     with pytest.raises(RuntimeError, match=r"should print numbers, and said: .*a reason"):
         plain_process(program)

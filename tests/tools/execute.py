@@ -16,8 +16,12 @@ import ast
 import asyncio
 import copy
 import math
+import os
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +45,8 @@ from tests.support.notebooks import (
 from tests.support.sections import AGAIN, KEEP_ONLY, NAMES, NameBook
 
 CELL_TIMEOUT = 300
+#: Names the file of the learner's progress (`lessons_lib.teaching.progress`).
+PROGRESS = "LESSONS_LIB_PROGRESS"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -115,6 +121,21 @@ async def _again(client: NotebookClient, notebook: Any, book: NameBook) -> None:
                 raise
 
 
+@contextmanager
+def nobodys_progress() -> Iterator[None]:
+    """Have lessons show the progress of a learner who has done nothing, and leave yours alone."""
+    before = os.environ.get(PROGRESS)
+    with tempfile.TemporaryDirectory(prefix="lessons_lib-progress-") as folder:
+        os.environ[PROGRESS] = os.path.join(folder, "progress.json")
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[PROGRESS]
+            else:
+                os.environ[PROGRESS] = before
+
+
 def run(path: Path, *, twice: bool = False) -> Run:
     """Run a notebook in a fresh kernel, in its own folder.
 
@@ -163,7 +184,8 @@ def run(path: Path, *, twice: bool = False) -> Run:
                 client.nb = copy.deepcopy(notebook)
                 await _again(client, client.nb, book)
 
-    asyncio.run(whole())
+    with nobodys_progress():
+        asyncio.run(whole())
     importing = next(
         (
             index

@@ -34,7 +34,7 @@ def _(shares, makes):
         f"x[0] takes {slices['x[0]']}, x[:, :256] {slices['x[:, :256]']}; a kept row keeps "
         + ", ".join(f"{peak.kept_bytes:,} bytes of {shape}" for shape, peak in kept.items())
     ),
-    advice="Slice along the first axis alone, t[7][3], not t[7, 3]; copy the rows that you keep: "
+    advice="To share, index step by step, t[7][3], not t[7, 3]; to keep a row, copy it: "
     "tf.gather(t, i).",
     was=("02.2", "02.3"),
 )
