@@ -9,7 +9,8 @@ exit code is 0 only when nothing failed.  Other arguments go to pytest, which th
 ``--quick`` leaves out the lessons and the tests that are marked ``slow`` or ``child``.
 ``--further`` runs what the check leaves out: the tests that are marked ``further``, each one more
 case of a kind that the check tries, and all lessons, those in ``notebooks/further`` too, with a
-second run of each section by itself.  ``.ci/run`` runs both, and tests in a browser and with a hub.
+second run of each section by itself.  ``.ci/run`` runs both, and tests in a browser and with a hub;
+it sets ``LESSONS_AGAIN``, so that the check runs the core lessons twice and they are not run again.
 """
 
 from __future__ import annotations
@@ -190,9 +191,10 @@ def chosen(options: argparse.Namespace) -> str:
 
 
 def chosen_lessons(options: argparse.Namespace) -> list[str]:
-    """Give the lessons that are run: the further ones not by the check."""
-    all_of_them = options.further or options.lessons_only
-    paths = [path for path in lesson_paths() if all_of_them or path.parent == LESSONS]
+    """Give the lessons that are run: the check runs the core ones, and leaves the others."""
+    core = not options.further or AGAIN_VARIABLE not in os.environ
+    others = options.further or options.lessons_only
+    paths = [path for path in lesson_paths() if (core if path.parent == LESSONS else others)]
     return [str(path.relative_to(ROOT)) for path in paths]
 
 
@@ -217,7 +219,9 @@ def main(arguments: list[str] | None = None) -> int:
     lessons = [] if options.quick else chosen_lessons(options)
     if lessons:
         if options.further:
-            os.environ[AGAIN_VARIABLE] = "1"
+            os.environ[AGAIN_VARIABLE] = (
+                "1"  # also in the kernels' hooks, which are other processes
+            )
         strict, why = comparison()
         print(f"\n=== lessons are compared {why}", flush=True)
         flags = ["--nbval" if strict else "--nbval-lax", "--nbval-current-env"]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import types
+from argparse import Namespace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.__main__ import counted, off_the_pins, slowest_modules
+from tests.__main__ import chosen_lessons, counted, off_the_pins, slowest_modules
 from tests.conftest import pytest_collection_modifyitems
 from tests.support.cases import mark_further
+from tests.support.lesson_runs import AGAIN_VARIABLE
 
 
 @pytest.mark.parametrize(
@@ -65,6 +67,22 @@ def test_of_crossed_cases_each_value_stays_in_the_check() -> None:
     assert len(kept) == 3  # as many as the longer parameter has values
     assert {case["size"] for case in kept} == set("abc")
     assert {case["way"] for case in kept} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("further", "again", "core", "others"),
+    [(False, False, True, False), (False, True, True, False), (True, False, True, True),
+     (True, True, False, True)],
+)  # fmt: skip
+def test_check_and_further_leave_out_no_lesson(
+    further: bool, again: bool, core: bool, others: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(AGAIN_VARIABLE, raising=False)
+    if again:
+        monkeypatch.setenv(AGAIN_VARIABLE, "1")
+    found = chosen_lessons(Namespace(further=further, lessons_only=False))
+    assert ("notebooks/03_loops.ipynb" in found) == core
+    assert ("notebooks/further/03_more_on_loops.ipynb" in found) == others
 
 
 def test_modules_with_most_slow_tests_come_first() -> None:
