@@ -80,7 +80,8 @@ def test_check_and_further_leave_out_no_lesson(
     monkeypatch.delenv(AGAIN_VARIABLE, raising=False)
     if again:
         monkeypatch.setenv(AGAIN_VARIABLE, "1")
-    found = chosen_lessons(Namespace(further=further, lessons_only=False))
+    options = Namespace(further=further, lessons_only=False)
+    found = {Path(path).as_posix() for path in chosen_lessons(options)}
     assert ("notebooks/03_loops.ipynb" in found) == core
     assert ("notebooks/further/03_more_on_loops.ipynb" in found) == others
 
