@@ -3,7 +3,8 @@
 To write, read and fold a profile takes longer than a small step does, so hours cannot be watched
 whole for nothing.  After the beginning the profiler runs for a moment, rests until the time that
 it has cost is a small share of all time, and runs again.  While it rests, the allocator's own
-counters are read at every call of a function.  Seconds are on Python's clock.
+counters are read at every call of a function.  At first the rests are twice as long, until they
+have made up for the beginning.  Seconds are on Python's clock.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ WINDOW_EVENTS: Final = 15_000
 _MOST_READINGS: Final = 2048
 # Until the time of a call without the profiler is known: what watching is taken to add.
 _ADDED: Final = 0.7
+# What the beginning is taken to cost: calls become slower by as much as reading them takes, about.
+_BEGINNING: Final = 2.0
+# A window costs more than what is counted: to start the profiler, and caches that it has emptied.
+_UNCOUNTED: Final = 1.3
 
 
 @dataclass(slots=True)
@@ -78,6 +83,8 @@ class Pacing:
         self.seen = 0
         self.began = time.perf_counter()
         self._call_seconds: float | None = None
+        # Seconds that the beginning has cost, and that longer rests are to make up for.
+        self._owed = 0.0
 
     def saw(self, level: int) -> None:
         """Hear of the highest count of bytes in use in a session."""
@@ -97,7 +104,14 @@ class Pacing:
             added = max(window - functions * self._call_seconds, 0.0)
         else:
             added = window * _ADDED
-        return now + (now - stopped + added) * (1 / (share or SHARE) - 1)
+        cost = (now - stopped + added) * _UNCOUNTED
+        paid = min(self._owed, cost)
+        self._owed -= paid
+        return now + (cost + paid) * (1 / (share or SHARE) - 1)
+
+    def watched_whole(self, stopped: float) -> None:
+        """Hear that a session of the beginning, which was stopped at a time, has been read."""
+        self._owed += _BEGINNING * (time.perf_counter() - stopped)
 
     def rested(self, seconds: float, functions: int) -> None:
         """Learn how long a call takes while nobody watches."""

@@ -220,6 +220,8 @@ class Session:
             self.pacing.saw(self.ledger.checks[-1].highest)
             if self.rest is not None:
                 self.rest.until = self.pacing.rest_until(self._share(), calls[1], stopped)
+            else:
+                self.pacing.watched_whole(stopped)
         finally:
             self._busy = False
         if failure is not None:

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording import exactness, gradient_calls, recorder
+from lessons_lib.recording import exactness, gradient_calls, pacing, recorder
 from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.gate import Gate
 from lessons_lib.recording.lifetimes import Ledger
@@ -361,3 +361,30 @@ def test_the_try_of_the_allocator_is_not_in_the_programs_meter() -> None:
 def test_a_share_is_a_part_of_the_time(share: Any) -> None:
     with pytest.raises(ValueError, match="share"):
         record(share=share)
+
+
+def test_watching_takes_its_share_with_the_beginning_made_up_for() -> None:
+    now = 0.0
+    with mock.patch.object(pacing.time, "perf_counter", side_effect=lambda: now):
+        paces = Pacing()
+        lost = 0.0
+        for _ in range(12):  # sessions of the beginning: 1 s of calls, of which 0.5 s are added
+            now += 1.0
+            stopped = now
+            now += 0.5  # is read
+            paces.watched_whole(stopped)
+            lost += 1.0
+        shares = []
+        for _ in range(200):
+            paces.began = now
+            now += 0.2
+            stopped = now
+            now += 0.1
+            until = paces.rest_until(None, 10, stopped)
+            # What a window adds is known once calls were timed without the profiler.
+            paces.rested(until - now, round(100 * (until - now)))  # 10 ms a call
+            lost += 0.1 + (0.2 - 10 * 0.01)
+            now = until
+            shares.append(lost / now)
+    assert shares[0] > 0.1  # the beginning weighs at first
+    assert max(shares[150:]) <= pacing.SHARE
