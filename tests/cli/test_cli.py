@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -79,6 +80,8 @@ class Page(HTMLParser):
 
 def run_script(folder: Path, source: str, *arguments: str, name: str = "train.py") -> int:
     (folder / name).write_text(source)
+    # What an earlier script left in cycles would make room if it were collected in this one.
+    gc.collect()
     return cli.main(["run", "-o", "report.html", name, *arguments])
 
 
