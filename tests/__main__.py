@@ -31,7 +31,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from tests.support.lesson_runs import AGAIN_VARIABLE
+from tests.support.lesson_runs import AGAIN_VARIABLE, asked_again
 from tests.support.notebooks import LESSONS, ROOT, lesson_paths
 
 # Each module is run by one worker, in the order that conftest.py gives: the slow ones first.
@@ -192,7 +192,7 @@ def chosen(options: argparse.Namespace) -> str:
 
 def chosen_lessons(options: argparse.Namespace) -> list[str]:
     """Give the lessons that are run: the check runs the core ones, and leaves the others."""
-    core = not options.further or AGAIN_VARIABLE not in os.environ
+    core = not options.further or not asked_again()
     others = options.further or options.lessons_only
     paths = [path for path in lesson_paths() if (core if path.parent == LESSONS else others)]
     return [str(path.relative_to(ROOT)) for path in paths]
@@ -219,9 +219,7 @@ def main(arguments: list[str] | None = None) -> int:
     lessons = [] if options.quick else chosen_lessons(options)
     if lessons:
         if options.further:
-            os.environ[AGAIN_VARIABLE] = (
-                "1"  # also in the kernels' hooks, which are other processes
-            )
+            os.environ[AGAIN_VARIABLE] = "1"  # pytest, which reads it, is a process of its own
         strict, why = comparison()
         print(f"\n=== lessons are compared {why}", flush=True)
         flags = ["--nbval" if strict else "--nbval-lax", "--nbval-current-env"]

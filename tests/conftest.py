@@ -46,10 +46,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before cases are chosen by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Choose between crossed cases, and start with the modules that have most slow tests.
-
-    So two workers end together.
-    """
+    """Choose between crossed cases; begin with most slow tests, so that workers end together."""
     mark_further(items)
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[item.path])

@@ -52,6 +52,11 @@ def limit_bytes() -> int:
     return int(os.environ.get("LESSON_LIMIT_BYTES", MAX_RESIDENT_BYTES))
 
 
+def asked_again() -> bool:
+    """Tell whether each section is to run a second time."""
+    return bool(os.environ.get(AGAIN_VARIABLE))
+
+
 def keep_history(client: Any) -> None:
     """Have a kernel's client run cells with history, whatever its caller asks for."""
     if "execute" in vars(client):
@@ -126,7 +131,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
                 f"the lesson took {peak / 2**20:.0f} MiB of resident memory by the end of this "
                 f"cell; at most {limit_bytes() / 2**20:.0f} MiB"
             )
-    if not os.environ.get(AGAIN_VARIABLE):
+    if not asked_again():
         return
     note_names(item)
     code = [cell for cell in item.parent.nb.cells if cell.cell_type == "code"]  # type: ignore[union-attr]

@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import nbformat
 import nbformat.v4
@@ -124,16 +125,9 @@ async def _again(client: NotebookClient, notebook: Any, book: NameBook) -> None:
 @contextmanager
 def nobodys_progress() -> Iterator[None]:
     """Have lessons show the progress of a learner who has done nothing, and leave yours alone."""
-    before = os.environ.get(PROGRESS)
     with tempfile.TemporaryDirectory(prefix="lessons_lib-progress-") as folder:
-        os.environ[PROGRESS] = os.path.join(folder, "progress.json")
-        try:
+        with mock.patch.dict(os.environ, {PROGRESS: os.path.join(folder, "progress.json")}):
             yield
-        finally:
-            if before is None:
-                del os.environ[PROGRESS]
-            else:
-                os.environ[PROGRESS] = before
 
 
 def run(path: Path, *, twice: bool = False) -> Run:
