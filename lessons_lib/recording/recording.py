@@ -119,8 +119,13 @@ class Recording(Result):
             )
         raise AttributeError(f"a Recording has no attribute {name!r}")
 
-    def step(self) -> None:
+    def step(self) -> int:
         """Say within the block that a step has ended; see `steps`.
+
+        Returns
+        -------
+        int
+            Where this moment will stand in ``step_marks``.
 
         Raises
         ------
@@ -130,7 +135,7 @@ class Recording(Result):
         if "buffers" in vars(self):
             raise RuntimeError("this recording is finished: say rec.step() within its block")
         log: StepLog = vars(self)["_step_log"]
-        log.say(Said.END)
+        return log.say(Said.END)
 
     @cached_property
     def steps(self) -> Steps:

@@ -26,7 +26,7 @@ from lessons_lib.recording.buffers import BufferStore
 from lessons_lib.recording.call_log import CallLog, Watcher
 from lessons_lib.recording.gate import Gate, work_of_other_threads
 from lessons_lib.recording.lifetimes import Ledger, Window
-from lessons_lib.recording.markers import mark_moment
+from lessons_lib.recording.markers import mark_with_clock
 from lessons_lib.recording.pacing import WINDOW_EVENTS, Pacing, Rest
 from lessons_lib.recording.profile_format import ProfileError, Segment
 from lessons_lib.recording.profiler import Profile, Profiler
@@ -98,9 +98,8 @@ class Session:
             self.gate.install()
         if self.watcher is not None:
             self.watcher.chains = any(other.chains for other in self.open)
-        before = time.perf_counter()
-        recording.window = self.ledger.begin(mark_moment())
-        recording.started_at = (before + time.perf_counter()) / 2
+        mark, recording.started_at = mark_with_clock()
+        recording.window = self.ledger.begin(mark)
 
     def _start(self) -> None:
         started = Profiler()

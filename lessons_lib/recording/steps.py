@@ -201,13 +201,14 @@ class StepLog:
         # a million steps, and an interrupt between them must not part them.
         self._said = array("d")
 
-    def say(self, said: Said, number: int = 0) -> None:
-        """Note a moment: now."""
-        self.note(mark_moment(), time.perf_counter(), said, number)
+    def say(self, said: Said, number: int = 0) -> int:
+        """Note a moment: now; give its place among the moments."""
+        return self.note(mark_moment(), time.perf_counter(), said, number)
 
-    def note(self, marker: int, at: float, said: Said, number: int = 0) -> None:
-        """Note a moment that was marked in the profile."""
+    def note(self, marker: int, at: float, said: Said, number: int = 0) -> int:
+        """Note a moment that was marked in the profile; give its place."""
         self._said.extend((marker, at, _SAID.index(said), number))
+        return len(self._said) // 4 - 1
 
     def marks_from(self, start: float, seen: Mapping[int, float]) -> tuple[StepMark, ...]:
         """Give the marks in seconds from the start of a recording.

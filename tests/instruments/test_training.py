@@ -20,6 +20,7 @@ from lessons_lib.instruments.training import (
     training_memory,
 )
 from lessons_lib.instruments.training.batch_size import CannotRunError
+from lessons_lib.recording import session
 from lessons_lib.recording.buffers import BufferStore, Purpose, Site
 from lessons_lib.recording.composition import held_since
 
@@ -104,6 +105,20 @@ def test_weights_and_state_are_counted_once_at_any_time(batch, make, slots, eage
     # In the end nothing is left but variables, the batch, and the loss.
     last = {category: int(live[-1]) for category, live in step.series.bytes.items()}
     assert last[Category.TEMPORARIES] + last[Category.ACTIVATIONS] < 128
+
+
+def test_a_step_ends_where_it_ends_though_the_clocks_disagree(batch, monkeypatch):
+    tie = session.mark_with_clock
+
+    def late() -> tuple[int, float]:  # as where the thread is put off beside the marker
+        number, at = tie()
+        return number, at + 0.5
+
+    monkeypatch.setattr(session, "mark_with_clock", late)
+    step = training_memory(build("sgd", run_eagerly=True), *batch)
+    last = {category: int(live[-1]) for category, live in step.series.bytes.items()}
+    assert last[Category.TEMPORARIES] + last[Category.ACTIVATIONS] < 128
+    assert step.categories[Category.ACTIVATIONS] >= DEPTH * LAYER
 
 
 @pytest.mark.parametrize("eagerly", [False, True], ids=["graph", "eager"])

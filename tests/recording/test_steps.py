@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import lessons_lib as ll
+from lessons_lib.recording import markers
 from lessons_lib.recording import steps as said_steps
 from lessons_lib.recording.recording import Recording
 from lessons_lib.recording.steps import Said, StepLog, StepMark, steps_of
@@ -53,6 +54,16 @@ def test_steps_do_not_depend_on_how_well_two_clocks_agree(monkeypatch):
             rec.step()
     assert [step.kept_bytes for step in rec.steps] == [MIB] * 3
     assert all(step.start < rec.seconds for step in rec.steps)
+
+
+def test_the_clocks_are_tied_again_where_the_thread_was_put_off(monkeypatch):
+    # Looks at the clock: 1 s apart the first time, 10 µs the second.
+    looks = iter([0.0, 1.0, 2.0, 2.00001, 9.0])
+    monkeypatch.setattr(markers, "time", types.SimpleNamespace(perf_counter=looks.__next__))
+    monkeypatch.setattr(markers, "mark_moment", iter([7, 8, 9]).__next__)
+    number, at = markers.mark_with_clock()
+    assert number == 8
+    assert 2.0 < at < 2.00001
 
 
 def test_what_was_said_while_nobody_watched_is_placed_by_the_clock():

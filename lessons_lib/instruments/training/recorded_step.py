@@ -7,7 +7,6 @@ complete and nothing has to be estimated.
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -134,11 +133,13 @@ def record_step(step: Step, data: Any) -> RecordedStep:
             variable.assign(tf.raw_ops.DeepCopy(x=variable.read_value()))
         batch = tf.nest.map_structure(_copy, data, expand_composites=True)
         note_inputs(tf.nest.flatten(batch, expand_composites=True))
-        started = time.perf_counter()
+        # Moments in the profile itself: a look at Python's clock could miss what is freed last.
+        began = recording.step()
         result = step.run(batch)
         del result
-        ended = time.perf_counter()
-    return RecordedStep(recording, started - recording.started_at, ended - recording.started_at)
+        ended = recording.step()
+    marks = recording.step_marks
+    return RecordedStep(recording, marks[began].at, marks[ended].at)
 
 
 def _copy(part: Any) -> Any:

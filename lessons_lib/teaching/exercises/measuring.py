@@ -115,7 +115,7 @@ class Meter:
         self._levels: list[tuple[float, int]] = [(0.0, 0)]
         self._ops = self._foreign = self._heap_peak = self._tf_base = 0
         self._tracing = False
-        self._marks: list[tuple[float, int]] = []
+        self._marks: list[tuple[int, int]] = []
         self._recording: Recording | None = None
 
     def __enter__(self) -> Self:
@@ -162,7 +162,8 @@ class Meter:
 
     def mark(self) -> None:
         """Remember this moment; `held` tells afterwards what was held then."""
-        self._marks.append((time.perf_counter(), self._level()))
+        assert self._recording is not None
+        self._marks.append((self._recording.step(), self._level()))
 
     @contextmanager
     def outside(self) -> Iterator[None]:
@@ -242,7 +243,8 @@ class Meter:
         """Give the bytes that were held at each mark, exact for TensorFlow."""
         assert self._recording is not None
         times, live = self._recording.timeline()
-        moments = np.array([at for at, _ in self._marks]) - self._recording.started_at
+        marks = self._recording.step_marks
+        moments = [marks[place].at for place, _ in self._marks]
         before = np.searchsorted(times, moments, side="right") - 1
         return [int(live[i]) + level for i, (_, level) in zip(before, self._marks, strict=True)]
 
