@@ -6,18 +6,18 @@ operation is looked up by name.  What cannot be told stays None: never a guess.
 
 from __future__ import annotations
 
-import bisect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, Place
-from lessons_lib.recording import graph_ops, profile_format
+from lessons_lib.recording import graph_ops
 from lessons_lib.recording.buffers import FOLDED, Purpose, Site
 from lessons_lib.recording.call_log import Call, CallLog
+from lessons_lib.recording.call_spans import CallSpans
 from lessons_lib.recording.graph_roles import Roles
 from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.purposes import Purposes
@@ -44,38 +44,6 @@ class SiteTable:
         return found
 
 
-class _Spans:
-    """The nested calls of one thread, to find the innermost one at a time."""
-
-    def __init__(self, spans: Sequence[tuple[int, int]]) -> None:
-        self._starts = [start for start, _ in spans]
-        self._ends = [end for _, end in spans]
-        self.parents: list[int] = []
-        open_: list[int] = []
-        for i, (start, _) in enumerate(spans):
-            while open_ and self._ends[open_[-1]] <= start:
-                open_.pop()
-            self.parents.append(open_[-1] if open_ else -1)
-            open_.append(i)
-
-    def at(self, time: int) -> int:
-        """Give the index of the innermost span around a time, or -1."""
-        i = bisect.bisect_right(self._starts, time) - 1
-        while i >= 0 and self._ends[i] < time:
-            i = self.parents[i]
-        return i
-
-
-def _add_unmade(segment: Segment, log: CallLog) -> None:
-    """Add spans of no length for calls that an interrupt kept from being made."""
-    for thread, number in segment.threads.items():
-        spans, doubtful = segment.calls.get(thread, []), log.doubtful.get(number, [])
-        if doubtful and len(log.threads.get(number, ())) == len(spans) + len(doubtful):
-            for place in doubtful:
-                start = spans[place - 1][0] if place else 0
-                spans.insert(place, (start, start))
-
-
 class Attribution:
     """Describes the allocations of one segment."""
 
@@ -83,49 +51,32 @@ class Attribution:
         self._segment = segment
         self._log = log
         self._table = table
-        _add_unmade(segment, log)
-        self._spans = {thread: _Spans(spans) for thread, spans in segment.calls.items()}
-        self._functions = {
-            thread: _Spans([(start, end) for start, end, _ in runs])
-            for thread, runs in segment.function_calls.items()
-        }
-        self._runs: dict[int, list[int]] = {}
-        for thread, time in sorted(segment.started.values()):
-            self._runs.setdefault(thread, []).append(time)
+        self._spans = CallSpans(segment, log)
         self._resolvers: dict[str, graph_ops.Resolver | None] = {}
         self._sessions: list[tuple[graph_ops.Resolver, Roles | None]] | None = None
         running = (graph for graph, runs in log.pipelines.items() if runs or log.sessions)
         self._pipelines = [graph_ops.Resolver(graph) for graph in running]
         self._purposes = Purposes(segment, log)
-        self._iterators = {
-            thread: _Spans([(start, end) for start, end, _ in spans])
-            for thread, spans in segment.iterators.items()
-        }
         self._cache: dict[object, int] = {}
         self._lines: dict[object, Line] = {}
-        # A thread whose calls do not pair with their marks is not attributed: never a guess.
-        self._calls: dict[int, list[Call]] = {}
-        for thread, spans in segment.calls.items():
-            number = segment.threads.get(thread)
-            calls = log.threads.get(number) if number is not None else None
-            if calls is not None and len(calls) == len(spans):
-                self._calls[thread] = calls
 
     def site(self, event: MemoryEvent) -> int:
         """Give the number of an allocation's description."""
-        call = self._call(event)
+        call = self._spans.call(event)
         function = self._segment.functions.get(event.step) if event.step else None
         folded = False
-        if function is None and (run := self._run(event)) is not None:
+        if function is None and (run := self._spans.function(event)) is not None:
             function, folded = run
-        caller = started = None if function is None else self._started(event)
+        caller = started = None if function is None else self._spans.started(event)
         if function is not None and not (
             function.startswith(_BACKWARD) or function not in self._log.definitions
         ):
             started = None
         # Calls from one place are one object, so its address tells them apart.
         places = (id(call), id(caller))
-        iterator = self._iterator(event) if function is None and event.op != "MakeIterator" else ""
+        iterator = (
+            self._spans.iterator(event) if function is None and event.op != "MakeIterator" else ""
+        )
         key = (event.op, event.shape, event.dtype, event.kind, function, folded, places, iterator)
         number = self._cache.get(key)
         if number is None:
@@ -180,41 +131,6 @@ class Attribution:
     def _path(self, function: str, name: str) -> tuple[str, ...] | None:
         resolver = self._resolver(function)
         return None if resolver is None else _path(resolver, name)
-
-    def _iterator(self, event: MemoryEvent) -> str:
-        """Give the iterator of a data pipeline that was running, or that called a function."""
-        thread, time = self._segment.runs.get(event.step, (event.thread, event.time))
-        spans = self._iterators.get(thread)
-        i = -1 if spans is None else spans.at(time)
-        if spans is None or i < 0:
-            return ""
-        names = self._segment.iterators[thread]
-        if names[i][2] == profile_format.CAPTURED and (outer := spans.parents[i]) >= 0:
-            i = outer
-        return names[i][2]
-
-    def _call(self, event: MemoryEvent) -> Call | None:
-        spans, calls = self._spans.get(event.thread), self._calls.get(event.thread)
-        if spans is None or calls is None:
-            # A graph runs on threads of its own; the call that waits for it is looked up by step.
-            return None
-        i = spans.at(event.time)
-        return None if i < 0 else calls[i]
-
-    def _run(self, event: MemoryEvent) -> tuple[str, bool] | None:
-        """Tell which function was being called from Python, and whether it was being prepared.
-
-        At its first call the optimiser computes what does not depend on the inputs, before the
-        graph runs.  A function that XLA compiled has no such run.
-        """
-        spans = self._functions.get(event.thread)
-        i = -1 if spans is None else spans.at(event.time)
-        if i < 0:
-            return None
-        start, end, name = self._segment.function_calls[event.thread][i]
-        runs = self._runs.get(event.thread, [])
-        following = bisect.bisect_right(runs, event.time)
-        return name, following < len(runs) and start <= runs[following] <= end
 
     def _describe_folded(self, event: MemoryEvent, function: str) -> Site:
         name = _OF_FOLDING.sub("", event.op) if event.op != function else ""
@@ -326,15 +242,6 @@ class Attribution:
             function=None if function is None else _readable(function),
             fused=fused,
         )
-
-    def _started(self, event: MemoryEvent) -> Call | None:
-        # The gradient of a whole function runs as a function of its own, called by the tape: its
-        # threads are others, but its step tells which call it was.
-        thread, time = self._segment.started.get(event.step, (-1, 0))
-        if thread not in self._calls:
-            return None
-        i = self._spans[thread].at(time)
-        return None if i < 0 else self._calls[thread][i]
 
     def _in_sessions(self, name: str) -> graph_ops.OperationOrigin | None:
         """Find an operation that a session ran; None when two sessions' graphs have the name."""

@@ -94,8 +94,8 @@ class Segment:
     memory : list of MemoryEvent
         In the order of time.
     calls : dict of int to list of (start, end)
-        Per thread of the profile that `lessons_lib.recording.call_log` has marked, the calls from
-        then on, by start.
+        Per thread of the profile that `lessons_lib.recording.call_watcher` has marked, the calls
+        from then on, by start.
     threads : dict of int to int
         Which Python thread (by the number given in its marker) a thread of the profile is.
     windows : dict of int to int

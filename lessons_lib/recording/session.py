@@ -23,7 +23,8 @@ from lessons_lib.common.interrupts import DeferredSignals
 from lessons_lib.recording import exactness, notes
 from lessons_lib.recording.allocator_counters import counters
 from lessons_lib.recording.buffers import BufferStore
-from lessons_lib.recording.call_log import CallLog, Watcher
+from lessons_lib.recording.call_log import CallLog
+from lessons_lib.recording.call_watcher import Watcher
 from lessons_lib.recording.gate import Gate, work_of_other_threads
 from lessons_lib.recording.lifetimes import Ledger, Window
 from lessons_lib.recording.markers import mark_with_clock

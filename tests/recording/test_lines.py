@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording import call_log, gradient_calls
+from lessons_lib.recording import call_watcher, gradient_calls
 from lessons_lib.recording.buffers import Buffer
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
@@ -815,7 +815,7 @@ def test_a_fault_of_ours_costs_a_line(fails: str, x: Any, monkeypatch: pytest.Mo
     def fault(*_: Any) -> Any:
         raise RuntimeError("ours")
 
-    monkeypatch.setattr(call_log, fails, fault)
+    monkeypatch.setattr(call_watcher, fails, fault)
     with record() as recording:
         y = double(tf.tanh(x))
     assert float(y[0, 0]) == pytest.approx(2.0 * np.tanh(0.01))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 
 from lessons_lib.common.gc_control import program_has_frozen
-from lessons_lib.recording import call_log
+from lessons_lib.recording import call_watcher
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 from tests.support.broken_recorders import FAULTS
@@ -161,8 +161,10 @@ def test_the_model_by_hand() -> None:
 
 def test_the_model_catches_a_recorder_that_keeps_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = []
-    real = call_log.facts_of
-    monkeypatch.setattr(call_log, "facts_of", lambda graph: (kept.append(graph), real(graph))[1])
+    real = call_watcher.facts_of
+    monkeypatch.setattr(
+        call_watcher, "facts_of", lambda graph: (kept.append(graph), real(graph))[1]
+    )
     before: Program = (New("a", (9,), "float32"),)
     program: Program = (Dropped("b", "a", 2), Drop("a"))
     assert expected(before, program) == (36, 0, 36)

@@ -27,7 +27,7 @@ import lessons_lib as ll
 from lessons_lib.common import runtime
 from lessons_lib.common.runtime import tf
 from lessons_lib.recording import (
-    call_log,
+    call_watcher,
     gate,
     lifetimes,
     profile_folder,
@@ -125,9 +125,9 @@ STAGES = [
     (profile_folder.ProfileFolder, "profile"),
     (gate.Gate, "install"),
     (gate.Gate, "remove"),
-    (call_log.Watcher, "install"),
-    (call_log.Watcher, "remove"),
-    (call_log.Watcher, "take"),
+    (call_watcher.Watcher, "install"),
+    (call_watcher.Watcher, "remove"),
+    (call_watcher.Watcher, "take"),
     (lifetimes.Ledger, "add"),
     (lifetimes.Ledger, "finish"),
     (session, "mark_moment"),

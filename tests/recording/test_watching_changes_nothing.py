@@ -16,7 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import lessons_lib as ll
 from lessons_lib.common.gc_control import program_has_frozen
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording import call_log
+from lessons_lib.recording import call_watcher
 from lessons_lib.recording.recorder import record
 from tests.support.dropping import (
     PROGRAMS,
@@ -208,14 +208,14 @@ def test_a_recorder_that_keeps_one_graph_is_noticed(
     monkeypatch: pytest.MonkeyPatch, bare: dict[str, Leavings]
 ) -> None:
     kept: list[Any] = []
-    real = call_log.facts_of
+    real = call_watcher.facts_of
 
     def keeping(graph: Any) -> Any:
         if not kept:
             kept.append(graph)
         return real(graph)
 
-    monkeypatch.setattr(call_log, "facts_of", keeping)
+    monkeypatch.setattr(call_watcher, "facts_of", keeping)
     (left,) = left_within(recording, QUICK)
     differing = {name for name, found in left.items() if found != bare[name]}
     assert differing == {"functions"}

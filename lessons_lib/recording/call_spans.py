@@ -1,0 +1,120 @@
+"""In which call, function or iterator an allocation lies, by the marks of the profile.
+
+It lies in the innermost mark around its time on its own thread.  A graph runs on threads of its
+own; its step tells which call waits for it.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+
+from lessons_lib.recording import profile_format
+from lessons_lib.recording.call_log import Call, CallLog
+from lessons_lib.recording.profile_format import MemoryEvent, Segment
+
+
+class _Nested:
+    """The nested calls of one thread, to find the innermost one at a time."""
+
+    def __init__(self, spans: Sequence[tuple[int, int]]) -> None:
+        self._starts = [start for start, _ in spans]
+        self._ends = [end for _, end in spans]
+        self.parents: list[int] = []
+        open_: list[int] = []
+        for i, (start, _) in enumerate(spans):
+            while open_ and self._ends[open_[-1]] <= start:
+                open_.pop()
+            self.parents.append(open_[-1] if open_ else -1)
+            open_.append(i)
+
+    def at(self, time: int) -> int:
+        """Give the index of the innermost span around a time, or -1."""
+        i = bisect.bisect_right(self._starts, time) - 1
+        while i >= 0 and self._ends[i] < time:
+            i = self.parents[i]
+        return i
+
+
+def _add_unmade(segment: Segment, log: CallLog) -> None:
+    """Add spans of no length for calls that an interrupt kept from being made."""
+    for thread, number in segment.threads.items():
+        spans, doubtful = segment.calls.get(thread, []), log.doubtful.get(number, [])
+        if doubtful and len(log.threads.get(number, ())) == len(spans) + len(doubtful):
+            for place in doubtful:
+                start = spans[place - 1][0] if place else 0
+                spans.insert(place, (start, start))
+
+
+class CallSpans:
+    """The calls, functions and iterators of one segment, to be found by an event in them."""
+
+    def __init__(self, segment: Segment, log: CallLog) -> None:
+        self._segment = segment
+        _add_unmade(segment, log)
+        self._spans = {thread: _Nested(spans) for thread, spans in segment.calls.items()}
+        self._functions = {
+            thread: _Nested([(start, end) for start, end, _ in runs])
+            for thread, runs in segment.function_calls.items()
+        }
+        self._runs: dict[int, list[int]] = {}
+        for thread, time in sorted(segment.started.values()):
+            self._runs.setdefault(thread, []).append(time)
+        self._iterators = {
+            thread: _Nested([(start, end) for start, end, _ in spans])
+            for thread, spans in segment.iterators.items()
+        }
+        # A thread whose calls do not pair with their marks is not attributed: never a guess.
+        self._calls: dict[int, list[Call]] = {}
+        for thread, spans in segment.calls.items():
+            number = segment.threads.get(thread)
+            calls = log.threads.get(number) if number is not None else None
+            if calls is not None and len(calls) == len(spans):
+                self._calls[thread] = calls
+
+    def call(self, event: MemoryEvent) -> Call | None:
+        """Give the call in which an event lies; of a graph's threads, none."""
+        spans, calls = self._spans.get(event.thread), self._calls.get(event.thread)
+        if spans is None or calls is None:
+            return None
+        i = spans.at(event.time)
+        return None if i < 0 else calls[i]
+
+    def started(self, event: MemoryEvent) -> Call | None:
+        """Give the call that started the graph in which an event lies.
+
+        The gradient of a whole function runs as a function of its own, called by the tape: its
+        threads are others, but its step tells which call it was.
+        """
+        thread, time = self._segment.started.get(event.step, (-1, 0))
+        if thread not in self._calls:
+            return None
+        i = self._spans[thread].at(time)
+        return None if i < 0 else self._calls[thread][i]
+
+    def function(self, event: MemoryEvent) -> tuple[str, bool] | None:
+        """Tell which function was being called from Python, and whether it was being prepared.
+
+        At its first call the optimiser computes what does not depend on the inputs, before the
+        graph runs.  A function that XLA compiled has no such run.
+        """
+        spans = self._functions.get(event.thread)
+        i = -1 if spans is None else spans.at(event.time)
+        if i < 0:
+            return None
+        start, end, name = self._segment.function_calls[event.thread][i]
+        runs = self._runs.get(event.thread, [])
+        following = bisect.bisect_right(runs, event.time)
+        return name, following < len(runs) and start <= runs[following] <= end
+
+    def iterator(self, event: MemoryEvent) -> str:
+        """Give the iterator of a data pipeline that was running, or that called a function."""
+        thread, time = self._segment.runs.get(event.step, (event.thread, event.time))
+        spans = self._iterators.get(thread)
+        i = -1 if spans is None else spans.at(time)
+        if spans is None or i < 0:
+            return ""
+        names = self._segment.iterators[thread]
+        if names[i][2] == profile_format.CAPTURED and (outer := spans.parents[i]) >= 0:
+            i = outer
+        return names[i][2]
