@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,16 +24,6 @@ Body = Callable[..., Any]
 
 def total(x: Any) -> Any:
     return tf.reduce_sum(x)
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """TensorFlow warns of retracing, which is what these tests do on purpose."""
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel("ERROR")
-    yield
-    logger.setLevel(level)
 
 
 class Pair(tf.experimental.ExtensionType):

@@ -1,0 +1,84 @@
+"""Traces are counted or hidden, beside other people's wrappers and in spite of faults of ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from lessons_lib.common.internals import tracing_compilation
+from lessons_lib.common.runtime import tf
+from lessons_lib.instruments.tracing import TraceCounter, unobserved, watch_retracing
+from tests.support.traced import make
+
+
+def test_the_counter_counts_every_function_and_only_new_traces():
+    one, two = make(), make()
+    with TraceCounter() as traces:
+        one(tf.ones([1]))
+        one(tf.ones([1]))
+        two(tf.ones([1]))
+    assert traces.count == 2
+    with TraceCounter() as traces:
+        one(tf.ones([1]))
+    assert traces.count == 0
+
+
+def test_a_counter_inside_itself_and_used_again():
+    fn, counter = make(), TraceCounter()
+    with counter:
+        with counter:
+            fn(tf.ones([1]))
+        fn(tf.ones([2]))
+    fn(tf.ones([3]))
+    with counter:
+        fn(tf.ones([4]))
+    assert counter.count == 4  # the first was made in two blocks at once
+
+
+def test_own_traces_can_be_hidden():
+    fn = make()
+    with TraceCounter() as traces, watch_retracing() as watch:
+        with unobserved():
+            fn(tf.ones([1]))
+        fn(tf.ones([2]))
+    assert traces.count == watch.new_traces == 1
+    assert watch.reports[0].earlier == 1
+
+
+def test_somebody_elses_wrapper_is_left_in_place(monkeypatch):
+    fn, calls = make(), []
+    with TraceCounter() as traces:
+        ours = tracing_compilation._create_concrete_function
+
+        def theirs(*args, **kwargs):
+            calls.append(1)
+            return ours(*args, **kwargs)
+
+        monkeypatch.setattr(tracing_compilation, "_create_concrete_function", theirs)
+        fn(tf.ones([1]))
+    assert tracing_compilation._create_concrete_function is theirs
+    with TraceCounter() as again:
+        fn(tf.ones([2]))
+    assert (traces.count, again.count, len(calls)) == (1, 1, 2)
+    monkeypatch.undo()
+    assert tracing_compilation._create_concrete_function is ours
+    with TraceCounter() as last:
+        fn(tf.ones([3]))
+    assert last.count == 1
+
+
+@pytest.mark.parametrize("name", ["contents_of", "signature_of", "calling_line"])
+def test_a_fault_of_ours_breaks_nothing(monkeypatch, name):
+    from lessons_lib.instruments.tracing import hooks, retracing
+
+    def fail(*args):
+        raise RuntimeError("not readable")
+
+    monkeypatch.setattr(retracing if name == "contents_of" else hooks, name, fail)
+    fn = make()
+    with watch_retracing() as watch, TraceCounter() as traces:
+        assert fn(tf.constant([3.0])).numpy().tolist() == [3.0]
+    assert traces.count == 1
+    if name == "calling_line":
+        assert [(row.function, row.line) for row in watch.rows] == [("<lambda>", None)]
+    else:
+        assert watch.notes == ("1 further trace could not be read.",)

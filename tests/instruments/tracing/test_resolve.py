@@ -1,0 +1,106 @@
+"""What may be asked for its traces, and what is said of the rest."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import pytest
+
+from lessons_lib.common.results import alt_text
+from lessons_lib.common.runtime import tf
+from lessons_lib.instruments.tracing import TraceCause, count_traces, trace_report
+from tests.support.traced import Model, make, plain
+
+
+def test_methods_have_traces_for_each_instance():
+    one, two = Model(), Model()
+    one.step(tf.ones([1, 8]))
+    one.step(tf.ones([2, 8]))
+    two.step(tf.ones([1, 8]))
+    report = trace_report(one.step)
+    assert (count_traces(one.step), count_traces(two.step)) == (2, 1)
+    assert report.name == "Model.step"
+    assert report.line.text == "@tf.function"
+    assert "self" not in report.traces[0].signature
+    (note,) = trace_report(Model.step).notes
+    assert trace_report(Model.step).traces == ()
+    assert "3 in all" in note
+    # 64 values are few enough for TensorFlow to write into the graph: 8 · 8 · 4 bytes.
+    assert report.traces[0].constant_bytes == 256
+
+
+def test_a_concrete_function_is_one_trace():
+    fn = make()
+    fn(tf.ones([2]))
+    concrete = fn.get_concrete_function(tf.ones([3]))
+    report = trace_report(concrete)
+    assert [trace.cause for trace in report.traces] == [TraceCause.FIRST]
+    assert "float32[3]" in report.traces[0].signature
+    assert count_traces(fn) == 2
+
+
+def test_partials_and_wrappers_lead_to_the_function():
+    fn = make()
+    fn(tf.ones([2]), 1)
+
+    @functools.wraps(fn)
+    def wrapper(*args):
+        return fn(*args)
+
+    assert count_traces(functools.partial(fn, k=2)) == count_traces(wrapper) == 1
+
+
+def test_a_function_that_was_not_called_says_so():
+    report = trace_report(make())
+    assert report.traces == ()
+    assert report.seconds is None
+    assert "not traced yet" in repr(report)
+    assert "not traced yet" in report._repr_html_()
+    assert alt_text(report).endswith("none yet.")
+
+
+def test_functions_run_eagerly_are_explained():
+    fn = make()
+    tf.config.run_functions_eagerly(True)
+    try:
+        fn(tf.ones([2]))
+        (note,) = trace_report(fn).notes
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert "run_functions_eagerly(True)" in note
+    assert trace_report(fn).notes == ()
+
+
+def uses_another():
+    return _global_function(tf.ones([1]))
+
+
+_global_function = tf.function(plain)
+
+
+@pytest.mark.parametrize(
+    ("thing", "words"),
+    [
+        (plain, "decorate it with @tf.function"),
+        (uses_another, "the tf.function plain that it uses"),
+        (None, "make_train_function"),
+        (3, "not to int"),
+        (len, "plain Python function"),
+    ],
+)
+def test_what_is_not_traced_gives_one_sentence(thing, words):
+    for ask in (trace_report, count_traces):
+        with pytest.raises(TypeError, match=re.escape(words)) as caught:
+            ask(thing)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_loaded_function_is_read(tmp_path):
+    module = tf.Module()
+    module.fn = tf.function(lambda x: x * 2, input_signature=[tf.TensorSpec([None])])
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    report = trace_report(loaded.fn)
+    assert len(report.traces) >= 1
+    assert "float32[None]" in report.traces[0].signature
