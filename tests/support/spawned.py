@@ -1,4 +1,4 @@
-"""What a spawned process runs in tests/recording/test_survival.py: it must be importable."""
+"""What a spawned process runs in tests/recording/survival: it must be importable."""
 
 from __future__ import annotations
 
