@@ -32,7 +32,9 @@ class Functions:
     def __init__(self) -> None:
         self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
         self._iterated: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._iterators: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+        # To the graphs, once a recording has asked for them.
+        self._iterators: weakref.WeakKeyDictionary[Any, list[Any] | None]
+        self._iterators = weakref.WeakKeyDictionary()
         self._known: dict[GraphFacts, bool] | None = None
         self._any_may_run = False
         self._lock = threading.RLock()
@@ -47,13 +49,24 @@ class Functions:
     def add_iterator(self, iterator: Any) -> None:
         """Note that a data set is iterated over; in a graph, perhaps again and again."""
         with self._lock:
-            graphs = list(_graphs_of(iterator))
-            if tf.executing_eagerly():
-                self._iterators[iterator] = [weakref.ref(graph) for graph in graphs]
-            else:
+            if not tf.executing_eagerly():  # this iterator goes, and its graphs may run
+                graphs = list(_graphs_of(iterator))
                 self._iterated.update(graphs)
+            else:
+                self._iterators[iterator] = None
+                graphs = self._run_by(iterator) if self._known is not None else []
             if self._known is not None:
                 self._known.update((facts_of(graph), True) for graph in graphs)
+
+    def _run_by(self, iterator: Any) -> list[Any]:
+        """Give the graphs that an iterator runs, of those that live."""
+        found = self._iterators.get(iterator)
+        if found is None:
+            graphs: list[Any] = []
+            with contextlib.suppress(Exception):
+                graphs += _graphs_of(iterator)
+            found = self._iterators[iterator] = [weakref.ref(graph) for graph in graphs]
+        return [graph for ref in found if (graph := ref()) is not None]
 
     def is_run_unseen(self, what: str | GraphFacts) -> bool:
         """Tell of an operation, or of a graph, whether it runs a data set; then any may run."""
@@ -65,10 +78,10 @@ class Functions:
         """Read all functions that live."""
         with self._lock:
             self._any_may_run = False
-            runs = [ref() for refs in list(self._iterators.values()) for ref in refs]
+            runs = [graph for it in list(self._iterators) for graph in self._run_by(it)]
             runs += list(self._iterated)
             running = set(map(id, runs))
-            graphs = {*self._graphs, *(graph for graph in runs if graph is not None)}
+            graphs = {*self._graphs, *runs}
             self._known = {facts_of(graph): id(graph) in running for graph in graphs}
 
     def take(self) -> dict[GraphFacts, bool]:

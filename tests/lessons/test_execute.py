@@ -13,7 +13,14 @@ import pytest
 from nbformat import v4
 
 from tests.support.lesson_runs import AGAIN_VARIABLE
-from tests.support.notebooks import MAX_RESIDENT_BYTES, METADATA, ROOT, peak_resident_bytes
+from tests.support.notebooks import (
+    MAX_RESIDENT_BYTES,
+    METADATA,
+    PROGRESS,
+    ROOT,
+    nobodys_progress,
+    peak_resident_bytes,
+)
 from tests.tools import execute
 
 pytestmark = pytest.mark.child
@@ -143,11 +150,11 @@ def test_nbval_runs_cells_as_a_learner_does_and_fails_what_takes_too_much_memory
 
 
 def test_nobodys_progress_is_shown_and_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(execute.PROGRESS, "mine")
-    with execute.nobodys_progress():
-        assert not Path(os.environ[execute.PROGRESS]).exists()
-    assert os.environ[execute.PROGRESS] == "mine"
-    monkeypatch.delenv(execute.PROGRESS)
-    with pytest.raises(LookupError), execute.nobodys_progress():
+    monkeypatch.setenv(PROGRESS, "mine")
+    with nobodys_progress():
+        assert not Path(os.environ[PROGRESS]).exists()
+    assert os.environ[PROGRESS] == "mine"
+    monkeypatch.delenv(PROGRESS)
+    with pytest.raises(LookupError), nobodys_progress():
         raise LookupError
-    assert execute.PROGRESS not in os.environ
+    assert PROGRESS not in os.environ

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.recording import pipelines
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 
@@ -102,6 +103,19 @@ def test_no_line_is_another_functions(how: str) -> None:
     assert lines(run(lambda: list(other)), 103)["RandomUniform"] == (
         {None} if before else body(two)
     )
+
+
+def test_a_pipeline_is_walked_once_and_only_for_a_recording(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, walked = pipelines._graphs_of, []
+    monkeypatch.setattr(pipelines, "_graphs_of", lambda it: (walked.append(id(it)), real(it))[1])
+    data = made(one)
+    before = iter(data)
+    assert walked == []
+    for _ in range(2):
+        assert lines(run(lambda: next(before)), 101)["RandomUniform"] == body(one)
+    assert walked.count(id(before)) == 1
 
 
 def test_functions_of_one_line_agree() -> None:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.parse import unquote
 
 import nbformat
@@ -27,6 +30,9 @@ LESSONS = ROOT / "notebooks"
 MAX_CELL_LINES = 25
 MAX_SECONDS = 15.0  # of a lesson, beyond the import of TensorFlow
 MAX_RESIDENT_BYTES = int(1.2 * 1024**3)  # of a lesson's kernel, at its highest
+
+#: Names the file of the learner's progress (`lessons_lib.teaching.progress`).
+PROGRESS = "LESSONS_LIB_PROGRESS"
 
 #: The metadata of every lesson: nothing that differs between two machines.
 METADATA: dict[str, Any] = {
@@ -45,6 +51,14 @@ _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\(\s*<?(?P<target>[^)\s>]+)>?[^)]*\)")
 _IMPORT = re.compile(r"^\s*(import|from)\s+(lessons_lib|tensorflow)\b", re.MULTILINE)
+
+
+@contextmanager
+def nobodys_progress() -> Iterator[None]:
+    """Have lessons show the progress of a learner who has done nothing, and leave yours alone."""
+    with tempfile.TemporaryDirectory(prefix="lessons_lib-progress-") as folder:
+        with mock.patch.dict(os.environ, {PROGRESS: os.path.join(folder, "progress.json")}):
+            yield
 
 
 def lesson_paths(folder: Path = LESSONS) -> list[Path]:

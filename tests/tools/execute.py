@@ -16,16 +16,11 @@ import ast
 import asyncio
 import copy
 import math
-import os
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import nbformat
 import nbformat.v4
@@ -41,13 +36,12 @@ from tests.support.notebooks import (
     METADATA,
     faults,
     imports_tensorflow,
+    nobodys_progress,
     peak_resident_bytes,
 )
 from tests.support.sections import AGAIN, KEEP_ONLY, NAMES, NameBook
 
 CELL_TIMEOUT = 300
-#: Names the file of the learner's progress (`lessons_lib.teaching.progress`).
-PROGRESS = "LESSONS_LIB_PROGRESS"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -120,14 +114,6 @@ async def _again(client: NotebookClient, notebook: Any, book: NameBook) -> None:
             except CellExecutionError as error:
                 error.traceback = f"{AGAIN.format(title=part.title)}\n{error.traceback}"
                 raise
-
-
-@contextmanager
-def nobodys_progress() -> Iterator[None]:
-    """Have lessons show the progress of a learner who has done nothing, and leave yours alone."""
-    with tempfile.TemporaryDirectory(prefix="lessons_lib-progress-") as folder:
-        with mock.patch.dict(os.environ, {PROGRESS: os.path.join(folder, "progress.json")}):
-            yield
 
 
 def run(path: Path, *, twice: bool = False) -> Run:

@@ -84,10 +84,6 @@ def grouped(
         groups.append(group)
         if limit is not None:
             notes.append(f"{group.held.holder}: {limit}, so this growth ends there.")
-    if not left.survey.complete:
-        notes.append(
-            "The search for holders ended early, after the time that it has: names are missing."
-        )
     return tuple(groups), tuple(notes)
 
 

@@ -114,12 +114,26 @@ def names_iterator(step: Any) -> bool:
     things = list(reachable((step,)))
     functions = [thing for thing in things if isinstance(thing, FunctionType)]
     owners = [thing for thing in things if _is_ours(thing)]
+    names = _names_used(functions, _methods_of(owners))
+    held = [part for function in functions for part in _of_function(function)]
+    held += [value for owner in owners for name, value in vars(owner).items() if name in names]
+    held += [part for whole in held if type(whole) in (list, tuple, dict) for part in _parts(whole)]
+    return any(isinstance(part, _DRAWN_FROM) for part in held)
+
+
+def _methods_of(owners: list[Any]) -> dict[str, CodeType]:
+    """Give the code of the user's methods of some objects, by name."""
     methods: dict[str, CodeType] = {}
     for cls in {cls for owner in owners for cls in type(owner).__mro__}:
         for name, found in list(vars(cls).items()):
             code = getattr(getattr(found, "python_function", found), "__code__", None)
             if isinstance(code, CodeType) and is_user_file(code.co_filename):
                 methods[name] = code
+    return methods
+
+
+def _names_used(functions: list[FunctionType], methods: dict[str, CodeType]) -> set[str]:
+    """Collect the names in the code of the user's functions, and of the methods that they name."""
     names: set[str] = set()
     codes = [f.__code__ for f in functions if is_user_file(f.__code__.co_filename)]
     while codes:
@@ -127,10 +141,7 @@ def names_iterator(step: Any) -> bool:
         codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
         codes += [methods[name] for name in code.co_names if name in methods and name not in names]
         names.update(code.co_names)
-    held = [part for function in functions for part in _of_function(function)]
-    held += [value for owner in owners for name, value in vars(owner).items() if name in names]
-    held += [part for whole in held if type(whole) in (list, tuple, dict) for part in _parts(whole)]
-    return any(isinstance(part, _DRAWN_FROM) for part in held)
+    return names
 
 
 def variable_in(thing: Any) -> tf.Variable | None:
