@@ -16,6 +16,7 @@ it sets ``LESSONS_AGAIN``, so that the check runs the core lessons twice and the
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import re
@@ -27,7 +28,8 @@ import xml.etree.ElementTree as ET
 from collections import defaultdict
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -45,6 +47,9 @@ STATIC = (
 )
 #: How many of the slowest modules are listed.
 LISTED = 10
+#: Packages of whose branches the unit tests reach at least so many percent.
+WELL_COVERED = ("recording", "instruments")
+LEAST_REACHED = 95
 NO_TESTS = 5  # pytest's exit code when it found none
 
 
@@ -174,13 +179,35 @@ def summarise(steps: list[Step]) -> int:
 
 
 def measured_coverage() -> list[Step]:
-    """Run the unit tests, and show which lines and branches of the package they reach."""
+    """Run all unit tests, and show which lines and branches of the package they reach."""
     tests = run_pytest("unit tests", "tests", *IN_PARALLEL, command=("-m", "coverage", "run", "-m"))
-    return [
+    steps = [
         tests,
         run("data of all processes", "-m", "coverage", "combine", "-q"),
         run("coverage", "-m", "coverage", "report"),
     ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "report.json")
+        steps.append(run("branches", "-m", "coverage", "json", "-q", "-o", str(path)))
+        report = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"files": {}}
+    for package in WELL_COVERED:
+        reached, of = branches(report, package)
+        percent = 100 * reached / max(of, 1)
+        print(f"lessons_lib/{package}: {reached} of {of} branches, {percent:.1f} %")
+        steps.append(Step(f"branches of {package}", 0.0, int(percent < LEAST_REACHED)))
+    return steps
+
+
+def branches(report: dict[str, Any], package: str) -> tuple[int, int]:
+    """Count the branches of a package in coverage.py's JSON report: those reached, and all."""
+    folder = PurePath("lessons_lib", package)
+    counts = [
+        file["summary"]
+        for name, file in report["files"].items()
+        if PurePath(name).is_relative_to(folder)
+    ]
+    reached, of = (sum(c[key] for c in counts) for key in ("covered_branches", "num_branches"))
+    return reached, of
 
 
 def chosen(options: argparse.Namespace) -> str:

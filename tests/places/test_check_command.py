@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.__main__ import chosen_lessons, counted, off_the_pins, slowest_modules
+from tests.__main__ import branches, chosen_lessons, counted, off_the_pins, slowest_modules
 from tests.conftest import pytest_collection_modifyitems
 from tests.support.cases import mark_further
 from tests.support.lesson_runs import AGAIN_VARIABLE
@@ -47,6 +47,20 @@ def test_seconds_are_summed_by_module() -> None:
     found = slowest_modules(f"<testsuites><testsuite>{text}</testsuite></testsuites>")
     assert found == ((2.5, "tests.b.test_two"), (2.0, "tests.a.test_one"))
     assert slowest_modules("<testsuites/>") == ()
+
+
+def test_branches_are_counted_by_package() -> None:
+    def file(reached: int, of: int) -> dict[str, Any]:
+        return {"summary": {"covered_branches": reached, "num_branches": of}}
+
+    files = {
+        "recording/a.py": file(3, 4),
+        "recording/deep/b.py": file(1, 6),
+        "plots/c.py": file(5, 5),
+    }
+    report = {"files": {f"lessons_lib/{name}": found for name, found in files.items()}}
+    assert branches(report, "recording") == (4, 10)
+    assert branches(report, "instruments") == (0, 0)
 
 
 def test_of_crossed_cases_each_value_stays_in_the_check() -> None:
