@@ -73,7 +73,7 @@ STAGES = [
     (call_watcher.Watcher, "take"),
     (lifetimes.Ledger, "add"),
     (lifetimes.Ledger, "finish"),
-    (session, "mark_moment"),
+    (session, "mark_with_clock"),
 ]
 
 
