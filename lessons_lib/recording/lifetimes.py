@@ -248,8 +248,13 @@ class Ledger:
         number = self._events
         missed = False
 
-        def made(row: int) -> int:
-            return int(self._rows.site[row]) if row < known else rows[row - known][0]
+        # Most are no variable's; the last one is for what has no description.
+        of_variable = [site.purpose.held for site in self.table.sites] + [0]
+
+        def free(row: int, address: int) -> None:
+            made = int(self._rows.site[row]) if row < known else rows[row - known][0]
+            if of_variable[made]:
+                settled[row] = takeovers.freed(made, address)
 
         for event, site in zip(events, sites, strict=True):
             moment = start + event.time * PICOSECOND
@@ -257,7 +262,7 @@ class Ledger:
             if event.allocates:
                 if row is not None:  # its release was not seen: it must have been before
                     missed = True
-                    settled[row] = takeovers.freed(made(row), event.address)
+                    free(row, event.address)
                     deaths.append((row, number, moment))
                     moments.append(moment)
                     deltas.append(-(int(sizes[row]) if row < known else rows[row - known][1]))
@@ -265,12 +270,13 @@ class Ledger:
                 alive[event.address] = known + len(rows)
                 rows.append((site, event.requested, event.reserved, number, moment))
                 deltas.append(event.requested)
-                takeovers.born(site, event.address, event.step)
+                if of_variable[site]:
+                    takeovers.born(site, event.address, event.step)
             else:
                 if row is None:  # born before anything was recorded
                     row = known + len(rows)
                     rows.append((-1, event.requested, event.reserved, -1, 0.0))
-                settled[row] = takeovers.freed(made(row), event.address)
+                free(row, event.address)
                 deaths.append((row, number, moment))
                 deltas.append(-event.requested)
             moments.append(moment)

@@ -8,14 +8,25 @@ results.
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from operator import attrgetter
+from typing import Any, Final
 
-from lessons_lib.common.internals import profile_message
+import numpy as np
+import numpy.typing as npt
+
 from lessons_lib.common.runtime import tf
+from lessons_lib.recording.profile_wire import (
+    KEPT_TEXT,
+    TEXT,
+    WHOLE,
+    Events,
+    Ints,
+    Places,
+    profile_message,
+)
 
 #: Names of the markers that this package writes into the profile.
 CALL: Final = "lessons_lib.call"
@@ -36,6 +47,7 @@ _PIPELINE_WORK: Final = re.compile(r"(?P<name>\w+)Produce|InstantiatedCapturedFu
 #: What runs after a mapped function: of all transformations only this one allocates in it.
 _CALLBACK: Final = "ExecutorDoneCallback"
 _CALLING_BACK: Final = f"{_ITERATOR}MapAndBatch"
+_KERNEL_RUN: Final = "kernel"
 #: A graph's operation that ran: its name and the type of its kernel.
 _KERNEL: Final = re.compile(r"(?P<name>[^:]+):(?P<type>\w+)")
 #: How many events before an allocation its kernel's may be.
@@ -47,19 +59,18 @@ _WANTED: Final = {
     name: name for name in (_ALLOCATION, _DEALLOCATION, THREAD, WINDOW, MOMENT, _FUNCTION_RUN)
 }
 _WANTED.update(dict.fromkeys((CALL, FAST_CALL), CALL))
-# What is read of a memory event, by the profiler's own names.
-_STATS: Final = (
-    "addr",
-    "requested_bytes",
-    "allocation_bytes",
-    "bytes_allocated",
+# What is read of events, by the profiler's own names: of memory, of allocations, of our markers.
+_ID: Final = "id"
+_NUMBER: Final = "number"
+_NEEDED: Final = (
+    *("addr", "requested_bytes", "allocation_bytes", "bytes_allocated"),
     "allocator_name",
-    "id",
-    "tf_op",
-    "region_type",
-    "data_type",
-    "shape",
 )
+_STATS: Final = (*_NEEDED, _ID, "tf_op", "region_type", "data_type", "shape", _NUMBER)
+_TEXTS: Final = frozenset(("allocator_name", "tf_op", "region_type", "shape"))
+_IS_TEXT: Final = np.array([name in _TEXTS for name in (*_STATS, "")])
+
+Codes = npt.NDArray[np.int8]
 
 
 @dataclass(slots=True)
@@ -143,18 +154,6 @@ class ProfileError(RuntimeError):
     """The profiler could not be started, or what it wrote could not be read."""
 
 
-@functools.cache
-def parser() -> Any:
-    """Find the profile's message type, whose place differs between TensorFlow versions."""
-    message = profile_message()
-    if message is None:
-        raise ProfileError(
-            f"TensorFlow {tf.__version__} does not bring the profile format that this version "
-            "of lessons_lib reads: use TensorFlow 2.16 to 2.21, or a newer lessons_lib"
-        )
-    return message
-
-
 def read_profile(data: bytes) -> Segment:
     """Read a serialised profile.
 
@@ -170,7 +169,7 @@ def read_profile(data: bytes) -> Segment:
     """
     from google.protobuf.message import DecodeError
 
-    space = parser()()
+    space = profile_message()()
     try:
         space.ParseFromString(data)
     except DecodeError:
@@ -181,113 +180,210 @@ def read_profile(data: bytes) -> Segment:
     for plane in space.planes:
         if plane.name == "/host:CPU":
             _read_plane(plane, segment)
-    segment.memory.sort(key=lambda event: event.time)
+    segment.memory.sort(key=attrgetter("time"))
     return segment
 
 
-class _Names(NamedTuple):
-    """What a plane's numbers of events stand for."""
-
-    #: Kinds of events that are read.
-    wanted: dict[int, str]
-    #: Functions that are called, and iterators.
-    named: dict[int, str]
-    #: Operations of graphs.
-    kernels: dict[int, str]
+#: What is read of events: those of memory, those that are read one by one, and the others.
+_KINDS: Final = (
+    *("", _ALLOCATION, _DEALLOCATION),
+    *(THREAD, WINDOW, MOMENT, _FUNCTION_RUN, _FUNCTION_CALL, _ITERATOR, _CALLBACK),
+    *(CALL, _KERNEL_RUN),
+)
+_CODES: Final = {kind: code for code, kind in enumerate(_KINDS)}
 
 
-def _names(plane: Any, segment: Segment) -> _Names:
-    names = _Names({}, {}, {})
-    for key, meta in plane.event_metadata.items():
-        name = meta.name
-        if name in _WANTED:
-            names.wanted[key] = _WANTED[name]
-        elif name.startswith(_FUNCTION_CALL):
-            names.wanted[key] = _FUNCTION_CALL
-            names.named[key] = name.partition(": ")[2]
-        elif name.startswith(_ITERATOR):
-            names.wanted[key] = _ITERATOR
-            names.named[key] = name
-        elif name == _CALLBACK:
-            names.wanted[key] = _CALLBACK
-        elif match := _PIPELINE_WORK.fullmatch(name):
-            names.wanted[key] = _ITERATOR
-            names.named[key] = f"{_ITERATOR}{match['name']}" if match["name"] else CAPTURED
-        elif match := _KERNEL.fullmatch(name):
-            names.kernels[key] = match["name"]
-            segment.executed.setdefault(match["name"], set()).add(match["type"])
-    return names
+class _Names:
+    """What a plane's numbers of events, statistics and texts stand for.
+
+    Attributes
+    ----------
+    codes : int array
+        For each number of an event, its place in `_KINDS`.
+    columns : int array
+        For each number of a statistic, its place in `_STATS`.
+    named : dict of int to str
+        Functions that are called, and iterators.
+    kernels : dict of int to str
+        Operations of graphs.
+    texts : dict of int to str
+    """
+
+    def __init__(self, plane: Any, executed: dict[str, set[str]]) -> None:
+        self.texts = {pair.key: _text(pair.value.name) for pair in plane.stat_metadata}
+        columns = {k: _STATS.index(name) for k, name in self.texts.items() if name in _STATS}
+        self.columns = _table(columns, len(_STATS))
+        self.named: dict[int, str] = {}
+        self.kernels: dict[int, str] = {}
+        codes: dict[int, int] = {}
+        for pair in plane.event_metadata:
+            key, name = pair.key, pair.value.name
+            if name in _WANTED:
+                kind = _WANTED[name]
+            elif name.startswith(_FUNCTION_CALL):
+                kind, self.named[key] = _FUNCTION_CALL, name.partition(": ")[2]
+            elif name.startswith(_ITERATOR):
+                kind, self.named[key] = _ITERATOR, name
+            elif name == _CALLBACK:
+                kind = _CALLBACK
+            elif match := _PIPELINE_WORK.fullmatch(name):
+                kind = _ITERATOR
+                self.named[key] = f"{_ITERATOR}{match['name']}" if match["name"] else CAPTURED
+            elif match := _KERNEL.fullmatch(name):
+                kind, self.kernels[key] = _KERNEL_RUN, match["name"]
+                executed.setdefault(match["name"], set()).add(match["type"])
+            else:
+                continue
+            codes[key] = _CODES[kind]
+        self.codes = _table(codes, 0)
+
+
+def _table(known: dict[int, int], other: int) -> Codes:
+    """Make an array of a dictionary; its last entry is for numbers that are not in there."""
+    table = np.full(max(known, default=0) + 2, other, np.int8)
+    table[list(known)] = list(known.values())
+    return table
+
+
+def _looked_up(table: Codes, numbers: Ints) -> Codes:
+    return table[np.minimum(numbers, len(table) - 1)]
+
+
+class _Columns:
+    """The events of a plane, line by line, in columns."""
+
+    def __init__(self, plane: Any, names: _Names) -> None:
+        lines = list(plane.lines)
+        self.events = Events([event for line in lines for event in line.events])
+        counts = [len(line.events) for line in lines]
+        begins = np.array([line.timestamp_ns * 1000 for line in lines], np.int64)
+        self.threads = np.repeat(np.arange(len(lines)), counts)
+        self.codes = _looked_up(names.codes, self.events.ids)
+        self.starts = np.repeat(begins, counts) + self.events.offsets
+        self.ends = self.starts + self.events.durations
+
+    def statistics(self, chosen: Places, names: _Names) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """Read statistics of some events: their values, or the numbers of their texts.
+
+        Returns
+        -------
+        values : int array, shape (statistics, chosen)
+            In the order of `_STATS`; 0 where there is none.
+        seen : bool array, of the same shape
+            Whether there is one.
+        """
+        values = np.zeros((len(_STATS) + 1, len(chosen)), np.int64)  # the last are not wanted
+        seen = np.zeros(values.shape, bool)
+        for found in self.events.statistics(chosen):
+            column = _looked_up(names.columns, found.keys)
+            tags, of_text = found.tags, _IS_TEXT[column]
+            right = np.where(of_text, tags == KEPT_TEXT, (tags == WHOLE[0]) | (tags == WHOLE[1]))
+            values[column, found.rows] = found.values * right
+            seen[column, found.rows] = True
+            for i in np.flatnonzero(of_text & (tags == TEXT)).tolist():
+                text = self.events.text(int(found.places[i]), int(found.values[i]))
+                number = -1 - len(names.texts)
+                names.texts[number] = _text(text)
+                values[column[i], found.rows[i]] = number
+        return values[:-1], seen[:-1]
 
 
 def _read_plane(plane: Any, segment: Segment) -> None:
-    stats = {key: meta.name for key, meta in plane.stat_metadata.items()}
-    wanted, named, kernels = _names(plane, segment)
-    reader = _StatReader(stats)
+    names = _Names(plane, segment.executed)
+    columns = _Columns(plane, names)
+    segment.events += len(columns.codes)
+    chosen = np.flatnonzero((columns.codes > 0) & (columns.codes <= _CODES[_CALLBACK]))
+    values, seen = columns.statistics(chosen, names)
+    of_memory = columns.codes[chosen] <= _CODES[_DEALLOCATION]
+    for missing in np.flatnonzero(~seen[: len(_NEEDED), of_memory].all(axis=1)).tolist():
+        raise ProfileError(
+            f"TensorFlow {tf.__version__} writes memory events without {_NEEDED[missing]}, which "
+            "this version of lessons_lib cannot read: use TensorFlow 2.16 to 2.21"
+        )
+    segment.memory += _memory(columns, chosen[of_memory], values[:, of_memory], names)
+    pipelines = [line.name.startswith(_PIPELINE_THREAD) for line in plane.lines]
+    segment.pipeline = segment.pipeline or any(pipelines)
+    numbers = values[_STATS.index(_NUMBER)] + values[_STATS.index(_ID)]  # one of them, or none
     begun: dict[int, int] = {}  # when the first call of a thread was logged
-    for thread, line in enumerate(plane.lines):
-        segment.pipeline = segment.pipeline or line.name.startswith(_PIPELINE_THREAD)
-        base = line.timestamp_ns * 1000
-        segment.events += len(line.events)
-        for place, event in enumerate(line.events):
-            kind = wanted.get(event.metadata_id)
-            if kind is None:
-                continue
-            start = base + event.offset_ps
-            if kind is _ALLOCATION or kind is _DEALLOCATION:
-                memory = reader.memory(event, start, thread, kind is _ALLOCATION)
-                if memory.allocates and not memory.op:
-                    before = line.events[max(place - _NEAR, 0) : place]
-                    _name(memory, before, base, kernels, segment)
-                segment.memory.append(memory)
-            elif kind is CALL:
-                spans = segment.calls.setdefault(thread, [])
-                spans.append((start, start + event.duration_ps))
-            elif kind is THREAD:
-                segment.threads[thread] = reader.number(event, "number")
-                begun[thread] = start
-            elif kind is WINDOW:
-                segment.windows[reader.number(event, "number")] = start
-            elif kind is MOMENT:
-                segment.moments[reader.number(event, "number")] = (thread, start)
-            elif kind is _FUNCTION_RUN:
-                step = reader.number(event, "id")
-                segment.runs[step] = (thread, start)
-                name = _caller(segment.function_calls.get(thread, ()), start)
-                if name is not None:
-                    segment.functions[step] = name
-                    segment.started[step] = (thread, start)
-            elif kind is _CALLBACK:
-                if line.name.startswith(_PIPELINE_THREAD):
-                    spans_of_thread = segment.iterators.setdefault(thread, [])
-                    spans_of_thread.append((start, start + event.duration_ps, _CALLING_BACK))
-            else:
-                named_spans = segment.iterators if kind is _ITERATOR else segment.function_calls
-                runs = named_spans.setdefault(thread, [])
-                end = start + event.duration_ps
-                runs.append((start, end, named[event.metadata_id]))
-    for thread, calls in segment.calls.items():
+    for place, number in zip(
+        chosen[~of_memory].tolist(), numbers[~of_memory].tolist(), strict=True
+    ):
+        kind, thread = _KINDS[columns.codes[place]], int(columns.threads[place])
+        start, end = int(columns.starts[place]), int(columns.ends[place])
+        if kind is THREAD:
+            segment.threads[thread] = number
+            begun[thread] = start
+        elif kind is WINDOW:
+            segment.windows[number] = start
+        elif kind is MOMENT:
+            segment.moments[number] = (thread, start)
+        elif kind is _FUNCTION_RUN:
+            segment.runs[number] = (thread, start)
+            name = _caller(segment.function_calls.get(thread, ()), start)
+            if name is not None:
+                segment.functions[number] = name
+                segment.started[number] = (thread, start)
+        elif kind is _CALLBACK:
+            if pipelines[thread]:
+                segment.iterators.setdefault(thread, []).append((start, end, _CALLING_BACK))
+        else:
+            spans = segment.iterators if kind is _ITERATOR else segment.function_calls
+            name = names.named[int(columns.events.ids[place])]
+            spans.setdefault(thread, []).append((start, end, name))
+    calls = np.flatnonzero(columns.codes == _CODES[CALL])
+    for thread in np.unique(columns.threads[calls]).tolist():
+        mine = calls[columns.threads[calls] == thread]
+        spans_of_calls = zip(
+            columns.starts[mine].tolist(), columns.ends[mine].tolist(), strict=True
+        )
         first = begun.get(thread, math.inf)
-        segment.calls[thread] = sorted(call for call in calls if call[0] >= first)
+        segment.calls[thread] = sorted(call for call in spans_of_calls if call[0] >= first)
     for iterators in segment.iterators.values():
         iterators.sort()
 
 
+def _memory(columns: _Columns, chosen: Places, values: Ints, names: _Names) -> list[MemoryEvent]:
+    """Read the events of memory."""
+    made = columns.codes[chosen] == _CODES[_ALLOCATION]
+    values[len(_NEEDED) :] *= made
+    texts = names.texts
+    read = [
+        [texts.get(number, "") for number in column.tolist()] if of_text else column.tolist()
+        for column, of_text in zip(values, _IS_TEXT, strict=False)
+    ]
+    times, threads = columns.starts[chosen].tolist(), columns.threads[chosen].tolist()
+    memory = list(map(MemoryEvent, times, threads, made.tolist(), *read[:-1]))
+    for i, event in enumerate(memory):
+        if event.allocates and not event.op:
+            _name(memory, i, int(chosen[i]), columns, names)
+    return memory
+
+
 def _name(
-    memory: MemoryEvent, before: Any, base: int, kernels: dict[int, str], segment: Segment
+    memory: list[MemoryEvent], number: int, place: int, columns: _Columns, names: _Names
 ) -> None:
     """Say which graph operation allocated what its kernel did not say, as Eigen's functions do.
 
     It is the kernel that runs on the thread; another allocation of its own tells of which step.
     """
-    for event in reversed(before):
-        start = base + event.offset_ps
-        if event.metadata_id in kernels and start + event.duration_ps >= memory.time:
-            for other in reversed(segment.memory):
-                if other.thread != memory.thread or other.time < start:
-                    return
-                if other.step and other.op == kernels[event.metadata_id]:
-                    memory.op, memory.step = other.op, other.step
-                    return
+    event, first = memory[number], max(place - _NEAR, 0)
+    near = slice(first, place)
+    running = np.flatnonzero(
+        (columns.codes[near] == _CODES[_KERNEL_RUN])
+        & (columns.threads[near] == event.thread)
+        & (columns.ends[near] >= event.time)
+    )
+    if not len(running):
+        return
+    kernel = first + int(running[-1])
+    begun, op = columns.starts[kernel], names.kernels[int(columns.events.ids[kernel])]
+    for i in range(number - 1, -1, -1):
+        other = memory[i]
+        if other.thread != event.thread or other.time < begun:
+            return
+        if other.step and other.op == op:
+            event.op, event.step = other.op, other.step
+            return
 
 
 def _caller(runs: Any, time: int) -> str | None:
@@ -296,83 +392,6 @@ def _caller(runs: Any, time: int) -> str | None:
         if start <= time <= end:
             return str(name)
     return None
-
-
-class _StatReader:
-    """Reads the statistics of events, by position where that has held so far.
-
-    Looking at every statistic's number costs more than all the rest of the reading, and their
-    order is the same for all events of a kind.
-    """
-
-    def __init__(self, stats: dict[int, str]) -> None:
-        self._names = {key: _text(name) for key, name in stats.items()}
-        self._address = next((key for key, name in stats.items() if name == "addr"), None)
-        self._stats = stats
-        self._layouts: dict[tuple[bool, int], list[int]] = {}
-
-    def number(self, event: Any, name: str) -> int:
-        for stat in event.stats:
-            if self._stats.get(stat.metadata_id) == name:
-                return int(stat.int64_value or stat.uint64_value)
-        return 0
-
-    def memory(self, event: Any, time: int, thread: int, allocates: bool) -> MemoryEvent:
-        stats = event.stats
-        form = (allocates, len(stats))
-        places = self._layouts.get(form)
-        if places is None or stats[places[0]].metadata_id != self._address:
-            places = self._layouts[form] = self._layout(stats)
-        # Written out: this runs for every event, and most of its time is access to the message.
-        stat = stats[places[0]]
-        address = stat.int64_value or stat.uint64_value
-        stat = stats[places[1]]
-        requested = stat.int64_value or stat.uint64_value
-        stat = stats[places[2]]
-        reserved = stat.int64_value or stat.uint64_value
-        stat = stats[places[3]]
-        in_use = stat.int64_value or stat.uint64_value
-        allocator = self._word(stats, places[4])
-        step, dtype = 0, 0
-        op = kind = shape = ""
-        if allocates:
-            if (place := places[5]) >= 0:
-                step = stats[place].int64_value or stats[place].uint64_value
-            op, kind = self._word(stats, places[6]), self._word(stats, places[7])
-            if (place := places[8]) >= 0:
-                dtype = stats[place].int64_value or stats[place].uint64_value
-            shape = self._word(stats, places[9])
-        return MemoryEvent(
-            time,
-            thread,
-            allocates,
-            address,
-            requested,
-            reserved,
-            in_use,
-            allocator,
-            step,
-            op,
-            kind,
-            dtype,
-            shape,
-        )
-
-    def _word(self, stats: Any, place: int) -> str:
-        if place < 0:
-            return ""
-        stat = stats[place]
-        reference = stat.ref_value
-        return self._names.get(reference, "") if reference else _text(stat.str_value)
-
-    def _layout(self, stats: Any) -> list[int]:
-        found = {self._stats.get(stat.metadata_id): i for i, stat in enumerate(stats)}
-        if missing := [name for name in _STATS[:5] if name not in found]:
-            raise ProfileError(
-                f"TensorFlow {tf.__version__} writes memory events without {missing[0]}, which "
-                "this version of lessons_lib cannot read: use TensorFlow 2.16 to 2.21"
-            )
-        return [found.get(name, -1) for name in _STATS]
 
 
 def _text(value: str) -> str:

@@ -13,12 +13,7 @@ from lessons_lib.common import internals
 from lessons_lib.common.runtime import held_back_stderr, require_home_process, tf
 from lessons_lib.common.system import allocator_bytes
 from lessons_lib.recording.profile_folder import ProfileFolder
-from lessons_lib.recording.profile_format import (
-    ProfileError,
-    Segment,
-    parser,
-    read_profile,
-)
+from lessons_lib.recording.profile_format import ProfileError, Segment, read_profile
 
 # This version writes a complaint about its own default to file descriptor 2 at each start.
 _NOISY_START: Final = tf.__version__.startswith("2.20.")
@@ -63,7 +58,6 @@ class Profiler:
             In a forked child.
         """
         require_home_process()
-        parser()
         self._folder = ProfileFolder()
         # Level 2 has the memory events in every supported version (level 1 only in 2.21).
         options = tf.profiler.experimental.ProfilerOptions(

@@ -190,12 +190,17 @@ class _Settling:
         self._table = table
         self._earlier = earlier.sites
         self.alive = {address: -1 - row for address, row in earlier.alive.items()}
+        numbers = {*sites, *(self._site(row) for row in self.alive.values())}
+        #: Descriptions of what was made in the forward pass.
+        self.forward = {number for number in numbers if self._is_undecided(number)}
         self.undecided = {
-            address: row for address, row in self.alive.items() if self._is_undecided(row)
+            address: row for address, row in self.alive.items() if self._site(row) in self.forward
         }
 
-    def _is_undecided(self, made: int) -> bool:
-        purpose = self.purpose(made)
+    def _is_undecided(self, number: int) -> bool:
+        if number < 0:
+            return False
+        purpose = self._table.sites[number].purpose
         return purpose.phase is Phase.FORWARD and purpose.category is Category.OTHER
 
     def _site(self, made: int) -> int:
@@ -217,7 +222,7 @@ class _Settling:
 
     def allocate(self, index: int, address: int) -> None:
         self.alive[address] = index
-        if self._is_undecided(index):
+        if self._sites[index] in self.forward:
             self.undecided[address] = index
 
     def free(self, address: int) -> None:
@@ -286,6 +291,8 @@ def settle(
     """
     actions = _actions(segment, log)
     state = _Settling(segment.memory, sites, table, earlier)
+    if not actions and not state.forward:
+        return
     waiting = iter(actions)
     following = next(waiting, None)
     for index, event in enumerate(segment.memory):

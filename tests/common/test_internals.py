@@ -235,12 +235,6 @@ def _call() -> None:
     assert callable(internals.Function._call)
 
 
-def _profile() -> None:
-    message = internals.profile_message()
-    assert message is not None
-    assert list(message().planes) == []
-
-
 def _cells() -> None:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -384,7 +378,6 @@ _USES: dict[str, Callable[[], None]] = {
     "Context._initialized": _set_up,
     "Context.ensure_initialized": _set_up,
     "Context.clear_kernel_cache": _caches,
-    "tensorflow.tsl.profiler.protobuf.xplane_pb2:XSpace": _profile,
     "CachingCompiler._filename_map": _cells,
     "Snapshot.traces._traces": _blocks,
     "id": _addresses,

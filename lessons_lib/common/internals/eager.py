@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from lessons_lib.common.internals.entries import Missing, enter, find, module, of_object, part
+from lessons_lib.common.internals.entries import Missing, enter, module, of_object, part
 
 # --- Calls of eager TensorFlow -------------------------------------------------------------------
 
@@ -107,20 +107,6 @@ _profiler: Final = module(
     "telling our own profiler session from somebody else's",
     _NO_RECORDING,
 )
-_PROFILE: Final = "profiler.protobuf.xplane_pb2:XSpace"
-enter(f"tensorflow.tsl.{_PROFILE}", "reading what the profiler wrote", _NO_RECORDING)
-
-
-def profile_message() -> Any:
-    """Give the class of a profile's message; None where it is in none of the places known."""
-    for package in ("tsl", "core"):
-        try:
-            return find(f"tensorflow.{package}.{_PROFILE}")
-        except (ImportError, AttributeError):
-            continue
-    return None
-
-
 def running_profiler() -> Any:
     """Give TensorFlow's own object for the profiler session that runs, or None."""
     return _profiler._profiler
