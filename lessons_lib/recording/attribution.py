@@ -62,28 +62,27 @@ class Attribution:
 
     def site(self, event: MemoryEvent) -> int:
         """Give the number of an allocation's description."""
-        call = self._spans.call(event)
         function = self._segment.functions.get(event.step) if event.step else None
         folded = False
         if function is None and (run := self._spans.function(event)) is not None:
             function, folded = run
-        caller = started = None if function is None else self._spans.started(event)
-        if function is not None and not (
-            function.startswith(_BACKWARD) or function not in self._log.definitions
-        ):
-            started = None
+        call = caller = None
+        iterator = ""
+        if function is not None:
+            caller = self._spans.started(event.step)
+        else:
+            call = self._spans.call(event)
+            if event.op != "MakeIterator":
+                iterator = self._spans.iterator(event)
         # Calls from one place are one object, so its address tells them apart.
-        places = (id(call), id(caller))
-        iterator = (
-            self._spans.iterator(event) if function is None and event.op != "MakeIterator" else ""
-        )
+        places = id(call or caller)
         key = (event.op, event.shape, event.dtype, event.kind, function, folded, places, iterator)
         number = self._cache.get(key)
         if number is None:
             if folded:
                 site = self._describe_folded(event, function or "")
             else:
-                site = self._describe(event, function, call, started)
+                site = self._describe(event, function, call, caller)
             site = replace(
                 site,
                 purpose=self._purpose(event, site, function, call, iterator),
@@ -169,6 +168,8 @@ class Attribution:
                     line=self._definition(function),
                     function=_readable(function),
                 )
+            if not function.startswith(_BACKWARD) and function in self._log.definitions:
+                started = None
             return self._describe_graph(event, function, shape, dtype, started)
         kernels = self._segment.executed.get(event.op, set())
         if call is None and kernels:  # a graph that was not called from Python, such as tf.data's

@@ -64,6 +64,7 @@ class CallSpans:
             thread: _Nested([(start, end) for start, end, _ in spans])
             for thread, spans in segment.iterators.items()
         }
+        self._started: dict[int, Call | None] = {}
         # A thread whose calls do not pair with their marks is not attributed: never a guess.
         self._calls: dict[int, list[Call]] = {}
         for thread, spans in segment.calls.items():
@@ -80,17 +81,17 @@ class CallSpans:
         i = spans.at(event.time)
         return None if i < 0 else calls[i]
 
-    def started(self, event: MemoryEvent) -> Call | None:
-        """Give the call that started the graph in which an event lies.
+    def started(self, step: int) -> Call | None:
+        """Give the call that started a graph's step.
 
         The gradient of a whole function runs as a function of its own, called by the tape: its
         threads are others, but its step tells which call it was.
         """
-        thread, time = self._segment.started.get(event.step, (-1, 0))
-        if thread not in self._calls:
-            return None
-        i = self._spans[thread].at(time)
-        return None if i < 0 else self._calls[thread][i]
+        if step not in self._started:
+            thread, time = self._segment.started.get(step, (-1, 0))
+            i = self._spans[thread].at(time) if thread in self._calls else -1
+            self._started[step] = None if i < 0 else self._calls[thread][i]
+        return self._started[step]
 
     def function(self, event: MemoryEvent) -> tuple[str, bool] | None:
         """Tell which function was being called from Python, and whether it was being prepared.

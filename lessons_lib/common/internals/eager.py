@@ -107,6 +107,8 @@ _profiler: Final = module(
     "telling our own profiler session from somebody else's",
     _NO_RECORDING,
 )
+
+
 def running_profiler() -> Any:
     """Give TensorFlow's own object for the profiler session that runs, or None."""
     return _profiler._profiler

@@ -20,7 +20,7 @@ def temporary(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
     """Give a temporary folder of its own to each test, and check that all is as before."""
-    new(9), scalar(2.0)
+    new(9), new(3), new(5), scalar(2.0)  # the shapes and the values are kept, and count in no test
     folder = tmp_path_factory.mktemp("temporary")
     with nothing_left(folder, monkeypatch):
         yield folder
