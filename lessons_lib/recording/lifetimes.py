@@ -218,14 +218,14 @@ class Ledger:
         self._found_late(segment.memory)
         self._markers |= {n: start + at * PICOSECOND for n, at in segment.windows.items()}
         first = self._events
-        moments, deltas, missed = self._match(segment.memory, sites, start)
-        live = self._live + np.cumsum(np.array(deltas, np.int64))
+        times, deltas, missed = self._match(segment.memory, sites, start)
+        moments, live = np.array(times), self._live + np.cumsum(np.array(deltas, np.int64))
         for window in self.windows:
-            self._place(window, segment, np.array(moments), start, first, live)
+            self._place(window, segment, moments, start, first, live)
             window.follow(first, live)
         self.checks.append(checked(segment, change, intact and not missed))
         if len(live):
-            self._draw(first, np.array(moments), live)
+            self._draw(first, moments, live)
             self._live = int(live[-1])
         if len(self._rows) > self._most_rows:
             self.fold()
@@ -237,24 +237,22 @@ class Ledger:
 
         Last, whether the release of a buffer was missed earlier: it then counts here.
         """
-        alive, takeovers = self._alive, self._takeovers
+        alive, takeovers, before = self._alive, self._takeovers, self._rows
         settled: dict[int, int] = {}
-        known = len(self._rows)
+        known = len(before)
         rows: list[tuple[int, int, int, int, float]] = []
         deaths: list[tuple[int, int, float]] = []
         moments: list[float] = []
         deltas: list[int] = []
-        sizes = self._rows.nbytes
-        number = self._events
-        missed = False
-
+        number, missed = self._events, False
         # Most are no variable's; the last one is for what has no description.
         of_variable = [site.purpose.held for site in self.table.sites] + [0]
 
-        def free(row: int, address: int) -> None:
-            made = int(self._rows.site[row]) if row < known else rows[row - known][0]
+        def free(row: int, address: int) -> int:
+            made, nbytes = before.described(row) if row < known else rows[row - known][:2]
             if of_variable[made]:
                 settled[row] = takeovers.freed(made, address)
+            return nbytes
 
         for event, site in zip(events, sites, strict=True):
             moment = start + event.time * PICOSECOND
@@ -262,10 +260,9 @@ class Ledger:
             if event.allocates:
                 if row is not None:  # its release was not seen: it must have been before
                     missed = True
-                    free(row, event.address)
+                    deltas.append(-free(row, event.address))
                     deaths.append((row, number, moment))
                     moments.append(moment)
-                    deltas.append(-(int(sizes[row]) if row < known else rows[row - known][1]))
                     number += 1
                 alive[event.address] = known + len(rows)
                 rows.append((site, event.requested, event.reserved, number, moment))

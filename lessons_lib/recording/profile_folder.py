@@ -135,8 +135,7 @@ def _remove_leftovers() -> None:
         return
     for base in _candidates():
         with contextlib.suppress(OSError):
-            for name in os.listdir(base):
-                lock = os.path.join(base, name, _LOCK)
-                if name.startswith(_PREFIX) and os.path.isfile(lock):
+            for name in filter(lambda name: name.startswith(_PREFIX), os.listdir(base)):
+                if os.path.isfile(lock := os.path.join(base, name, _LOCK)):
                     with contextlib.suppress(OSError), _locked(lock):
                         shutil.rmtree(os.path.join(base, name), ignore_errors=True)

@@ -34,6 +34,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.site)
 
+    def described(self, row: int) -> tuple[int, int]:
+        """Give the number of a row's description, and its bytes."""
+        return int(self.site[row]), int(self.nbytes[row])
+
     def taken(self, chosen: np.ndarray) -> Rows:
         """Give some of the rows."""
         return Rows(*(getattr(self, name)[chosen] for name in Rows.__slots__))
