@@ -54,7 +54,7 @@ def profile(names: Mapping[int, str], texts: Mapping[int, str], *events: bytes) 
     return read_profile(message.SerializeToString())
 
 
-TEXTS = {i: name for i, name in enumerate(_STATISTICS, 1)} | {200: "pool", 300: "MatMul"}
+TEXTS = dict(enumerate(_STATISTICS, 1)) | {200: "pool", 300: "MatMul"}
 MEMORY = {1: "MemoryAllocation", 1000: "MemoryDeallocation", 129: "scope/MatMul:MatMul"}
 
 
