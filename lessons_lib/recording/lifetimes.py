@@ -17,6 +17,7 @@ import numpy as np
 from lessons_lib.recording.attribution import Attribution, SiteTable
 from lessons_lib.recording.buffers import NOT_WATCHED, BufferStore, Folded, Ints, Site
 from lessons_lib.recording.call_log import CallLog
+from lessons_lib.recording.moments import Moment, Moments
 from lessons_lib.recording.pacing import Rest
 from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.purposes import Earlier, settle
@@ -58,8 +59,8 @@ class Window:
         By site, how many of its buffers were folded, and their bytes.
     rests : list of Rest
         When it was not watched.
-    seen : dict of int to float
-        When markers in it were, by number, in seconds from its begin; known once it has ended.
+    moments : dict of int to Moment
+        The marked moments in it by number, from its begin on; known once it has ended.
     """
 
     mark: int
@@ -74,7 +75,7 @@ class Window:
     peak_event: int = -1
     folded: dict[int, list[int]] = field(default_factory=dict)
     rests: list[Rest] = field(default_factory=list)
-    seen: dict[int, float] = field(default_factory=dict)
+    moments: dict[int, Moment] = field(default_factory=dict)
 
     def follow(self, first: int, live: Ints) -> None:
         """Look for a higher peak in the curve of a session whose first event has a number."""
@@ -111,7 +112,7 @@ class Ledger:
         self._takeovers = Takeovers(self.table)
         # Number, time and live bytes of some events: the highest and the last of each part.
         self._curve = np.zeros((0, 3))
-        self._markers: dict[int, float] = {}
+        self._moments = Moments()
         # The next free number in the last rest, and when that ended.
         self._gap: tuple[int, float] | None = None
 
@@ -130,6 +131,7 @@ class Ledger:
         self._takeovers.forget()
         for window in self.windows:
             window.rests.append(rest)
+        self._moments.pass_over(rest, self._live - rest.level)
         at, current, peak = np.array(rest.readings, np.float64).reshape(-1, 3).T
         points = np.stack((np.full(len(at), self._events), at, peak - rest.level + self._live), 1)
         self._curve = np.concatenate((self._curve, thinned(points, _POINTS)))
@@ -216,10 +218,11 @@ class Ledger:
         # In TensorFlow 2.16, what a thread did is lost when a later one gets its number.
         intact = intact and set(log.threads) <= set(segment.threads.values())
         self._found_late(segment.memory)
-        self._markers |= {n: start + at * PICOSECOND for n, at in segment.windows.items()}
         first = self._events
         times, deltas, missed = self._match(segment.memory, sites, start)
         moments, live = np.array(times), self._live + np.cumsum(np.array(deltas, np.int64))
+        marks = {n: start + at * PICOSECOND for n, at in segment.windows.items()}
+        self._moments.follow(marks, moments, live, self._live)
         for window in self.windows:
             self._place(window, segment, moments, start, first, live)
             window.follow(first, live)
@@ -355,11 +358,8 @@ class Ledger:
         """
         self.windows = [other for other in self.windows if other is not window]
         begin, end = window.begin, window.end
-        window.seen = {
-            number: at - window.begin_at
-            for number, at in self._markers.items()
-            if window.mark < number < window.end_mark
-        }
+        marks = window.mark, window.end_mark
+        window.moments = self._moments.between(*marks, window.begin_at, window.base)
         rows = self._rows
         born = np.where((rows.born >= begin) & (rows.born < end), rows.born, -1)
         died = np.where((rows.died >= begin) & (rows.died < end), rows.died, -1)

@@ -9,7 +9,9 @@ have made up for the beginning.  Seconds are on Python's clock.
 
 from __future__ import annotations
 
+import math
 import time
+from array import array
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -44,6 +46,10 @@ class Rest:
         When the counters were read, bytes in use, and their peak since the reading before.
     until : float
         When the profiler is to run again.
+    marks : array of float
+        Number, time, bytes in use, and their peak since the mark before, of each marked moment.
+    since : float
+        The peak since the last of them.
     """
 
     begin: float
@@ -51,9 +57,18 @@ class Rest:
     until: float = 0.0
     end: float = 0.0
     readings: list[tuple[float, int, int]] = field(default_factory=list)
+    marks: array[float] = field(default_factory=lambda: array("d"))
+    since: float = -math.inf
+
+    def mark(self, number: int, moment: float, current: int, peak: int) -> None:
+        """Add a reading at a marked moment; none of these is dropped."""
+        self.note(moment, current, peak)
+        self.marks.extend((number, moment, current, self.since))
+        self.since = current
 
     def note(self, moment: float, current: int, peak: int) -> None:
         """Add a reading; when there are many, of each two neighbours the higher one stays."""
+        self.since = max(self.since, peak)
         self.readings.append((moment, current, peak))
         if len(self.readings) > _MOST_READINGS:
             pairs = zip(self.readings[::2], self.readings[1::2], strict=False)
@@ -69,6 +84,7 @@ class Rest:
 
     def drop_readings(self) -> None:
         """Keep the highest reading alone, once all of them have been used."""
+        del self.marks[:]
         self.readings = sorted(self.readings, key=lambda reading: reading[2])[-1:]
 
 

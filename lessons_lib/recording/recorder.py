@@ -99,7 +99,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
         self._recording: Recording | None = None
         self._failed = self._ended = False
         self._notes: tuple[str, ...] = ()
-        self._steps = StepLog()
+        self._steps = StepLog(_session.moment)
         self._resident: int | None = None
 
     def __enter__(self) -> Recording:
@@ -179,7 +179,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
                 for rest in rests
             ),
             resident_bytes=self._resident,
-            step_marks=self._steps.marks_from(self.started_at, self.window.seen),
+            step_marks=self._steps.marks_from(self.started_at, self.window.moments),
             started_at=self.started_at,
         )
 

@@ -140,8 +140,7 @@ class Recording(Result):
     @cached_property
     def steps(self) -> Steps:
         """Peak and kept bytes of each step: of Keras' ``fit``, or as `step` was called."""
-        times, live = self.timeline()
-        return steps_of(self.step_marks, times, live)
+        return steps_of(self.step_marks)
 
     @cached_property
     def _live(self) -> Ints:

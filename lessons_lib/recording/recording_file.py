@@ -193,10 +193,13 @@ def _spans(value: Any) -> tuple[tuple[float, float], ...]:
 
 def _marks(value: Any) -> tuple[StepMark, ...]:
     good = isinstance(value, list) and all(
-        isinstance(mark, list) and len(mark) == 3 and type(mark[2]) is int for mark in value
+        isinstance(mark, list)
+        and [type(part) for part in mark[1:]] == [str, int, int, int, bool]
+        and type(mark[0]) in (int, float)
+        for mark in value
     )
     _check(good, "step_marks is not a list of moments")
-    marks = tuple(StepMark(float(at), Said(said), number) for at, said, number in value)
+    marks = tuple(StepMark(float(at), Said(said), *rest) for at, said, *rest in value)
     _check(all(a.at <= b.at for a, b in itertools.pairwise(marks)), "steps run backwards")
     return marks
 

@@ -27,7 +27,7 @@ from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.call_watcher import Watcher
 from lessons_lib.recording.gate import Gate, work_of_other_threads
 from lessons_lib.recording.lifetimes import Ledger, Window
-from lessons_lib.recording.markers import mark_with_clock
+from lessons_lib.recording.markers import mark_moment, mark_with_clock
 from lessons_lib.recording.pacing import WINDOW_EVENTS, Pacing, Rest
 from lessons_lib.recording.profile_format import ProfileError, Segment
 from lessons_lib.recording.profiler import Profile, Profiler
@@ -156,6 +156,13 @@ class Session:
         if os.getpid() == runtime.home_process:
             with DeferredSignals(), self.lock:
                 self.resume()
+
+    def moment(self) -> int:
+        """Mark the present moment, in the profile or among the readings of a rest."""
+        number, rest = mark_moment(), self.rest
+        if rest is not None:
+            rest.mark(number, time.perf_counter(), *counters.read())
+        return number
 
     def resume(self) -> None:
         """Let the profiler run again, if it rests."""

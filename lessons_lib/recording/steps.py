@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import sys
 import threading
 import time
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -24,8 +23,8 @@ import numpy as np
 from lessons_lib.common.patching import Patch
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.units import about_seconds, counted, format_bytes
-from lessons_lib.recording.buffers import Floats, Ints
 from lessons_lib.recording.markers import mark_moment
+from lessons_lib.recording.moments import Moment
 
 
 class Said(StrEnum):
@@ -49,11 +48,18 @@ class StepMark(NamedTuple):
     said : Said
     number : int
         Of the epoch, from 0.
+    live, peak : int
+        Growth of live bytes over the start of the block, and the most since the mark before.
+    exact : bool
+        False once the profiler has rested: the allocator's counters round up.
     """
 
     at: float
     said: Said
     number: int = 0
+    live: int = 0
+    peak: int = 0
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,8 @@ class StepMemory:
         Highest growth of live bytes in it, over the start of the block.
     kept_bytes : int
         Growth from its begin to the begin of the next one.
+    exact : bool
+        False where the profiler rested in it or before: bytes are then the allocator's, rounded up.
     """
 
     epoch: int
@@ -80,6 +88,7 @@ class StepMemory:
     seconds: float
     peak_bytes: int
     kept_bytes: int
+    exact: bool = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,13 +131,19 @@ class Steps(Result, Sequence[StepMemory]):
         first = self.rows[0]
         rest = ""
         if self.steady:
-            peak = format_bytes(max(row.peak_bytes for row in self.steady))
-            rest = f", then peak {peak}, kept {format_bytes(self.kept_per_step)} a step"
+            peak = _bytes(max(row.peak_bytes for row in self.steady), self.steady)
+            rest = f", then peak {peak}, kept {_bytes(self.kept_per_step, self.steady)} a step"
         epochs = f" in {counted(len(self.epochs), 'epoch')}" if len(self.epochs) > 1 else ""
         return (
             f"<Steps: {counted(len(self), 'step')}{epochs}, the first: "
-            f"peak {format_bytes(first.peak_bytes)}, kept {format_bytes(first.kept_bytes)}{rest}>"
+            f"peak {_bytes(first.peak_bytes, [first])}, "
+            f"kept {_bytes(first.kept_bytes, [first])}{rest}>"
         )
+
+
+def _bytes(nbytes: int, steps: Iterable[StepMemory]) -> str:
+    """Write a size that was found in steps."""
+    return f"{'' if all(step.exact for step in steps) else '≈ '}{format_bytes(nbytes)}"
 
 
 @summary_html.register
@@ -144,9 +159,9 @@ def _(result: Steps) -> str:
         (
             name,
             len(steps),
-            format_bytes(max(step.peak_bytes for step in steps)),
-            format_bytes(sum(step.kept_bytes for step in steps)),
-            format_bytes(int(np.median([step.kept_bytes for step in steps]))),
+            _bytes(max(step.peak_bytes for step in steps), steps),
+            _bytes(sum(step.kept_bytes for step in steps), steps),
+            _bytes(int(np.median([step.kept_bytes for step in steps])), steps),
             about_seconds(sum(step.seconds for step in steps)),
         )
         for name, steps in groups
@@ -155,80 +170,84 @@ def _(result: Steps) -> str:
     return html_table(headers, rows)
 
 
-def steps_of(marks: Sequence[StepMark], times: Floats, live: Ints) -> Steps:
-    """Divide a timeline into steps.
-
-    Parameters
-    ----------
-    marks : sequence of StepMark
-    times, live : array, shape (points,)
-        Live bytes from each time on; see `Recording.timeline`.
-    """
-    spans = _spans(marks)
+def steps_of(marks: Sequence[StepMark]) -> Steps:
+    """Divide what happened between marks into steps."""
+    marks = [StepMark(0.0, Said.END), *marks]  # the start of the block
     rows: list[StepMemory] = []
-    for number, (epoch, begin, end, last) in enumerate(spans):
-        first, stop, after = (
-            int(np.searchsorted(times, moment, "right")) for moment in (begin, end, last)
-        )
-        inside = live[max(first - 1, 0) : max(stop, 1)]
-        before, kept = live[max(first - 1, 0)], live[max(after - 1, 0)]
-        peak = int(inside.max(initial=int(before)))
-        rows.append(StepMemory(epoch, number, begin, end - begin, peak, int(kept - before)))
+    for number, (epoch, begin, end, after) in enumerate(_spans(marks)):
+        first, last, following = marks[begin], marks[end], marks[after]
+        peak = max(first.live, *(mark.peak for mark in marks[begin + 1 : end + 1]))
+        seconds, kept = last.at - first.at, following.live - first.live
+        rows.append(StepMemory(epoch, number, first.at, seconds, peak, kept, following.exact))
     return Steps(tuple(rows))
 
 
-def _spans(marks: Sequence[StepMark]) -> list[tuple[int, float, float, float]]:
-    """Give epoch, begin, end, and the begin of the next step, for each step."""
-    found: list[tuple[int, float, float]] = []
-    epoch, begin = 0, 0.0
-    for mark in marks:
+def _spans(marks: Sequence[StepMark]) -> list[tuple[int, int, int, int]]:
+    """Give epoch, and the marks of begin, end, and the begin of the next step, for each step."""
+    found: list[tuple[int, int, int]] = []
+    epoch, begin = 0, 0
+    for place, mark in enumerate(marks[1:], 1):
         if mark.said is Said.EPOCH:
             epoch = mark.number
         elif mark.said is Said.BEGIN:
-            begin = mark.at
+            begin = place
         else:
-            found.append((epoch, begin, mark.at))
-            begin = mark.at
+            found.append((epoch, begin, place))
+            begin = place
     following = [start for _, start, _ in found[1:]] + [end for _, _, end in found[-1:]]
     return [(*span, after) for span, after in zip(found, following, strict=True)]
 
 
 class StepLog:
-    """What is said while a recording is open."""
+    """What is said while a recording is open.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    mark : callable
+        Marks the present moment, and gives the marker's number.
+    """
+
+    def __init__(self, mark: Callable[[], int] = mark_moment) -> None:
+        self._mark = mark
         # Marker, seconds of time.perf_counter, what and which, one after the other: a loop may say
         # a million steps, and an interrupt between them must not part them.
         self._said = array("d")
 
     def say(self, said: Said, number: int = 0) -> int:
         """Note a moment: now; give its place among the moments."""
-        return self.note(mark_moment(), time.perf_counter(), said, number)
+        return self.note(self._mark(), time.perf_counter(), said, number)
 
     def note(self, marker: int, at: float, said: Said, number: int = 0) -> int:
         """Note a moment that was marked in the profile; give its place."""
         self._said.extend((marker, at, _SAID.index(said), number))
         return len(self._said) // 4 - 1
 
-    def marks_from(self, start: float, seen: Mapping[int, float]) -> tuple[StepMark, ...]:
+    def marks_from(self, start: float, seen: Mapping[int, Moment]) -> tuple[StepMark, ...]:
         """Give the marks in seconds from the start of a recording.
 
         Parameters
         ----------
         start : float
-            Of the recording, in seconds of ``time.perf_counter``: for what was said while nobody
-            watched.
-        seen : mapping of int to float
-            When the markers were that the profiler saw, in seconds from the start.
+            Of the recording, in seconds of ``time.perf_counter``: for what was said in the moment
+            when a session ended.
+        seen : mapping of int to Moment
+            All marked moments from the start on, by the markers' numbers, in order of time.
         """
-        marks = np.array(self._said).reshape(-1, 4).tolist()
-        times = (seen.get(int(marker), at - start) for marker, at, *_ in marks)
-        in_order = itertools.accumulate(times, max, initial=0.0)
-        next(in_order)
-        return tuple(
-            StepMark(at, _SAID[int(said)], int(number))
-            for at, (*_, said, number) in zip(in_order, marks, strict=True)
-        )
+        said = np.array(self._said).reshape(-1, 4).tolist()
+        mine, peaks, highest = {int(marker) for marker, *_ in said}, dict[int, int](), 0
+        for marker, moment in seen.items():
+            highest = max(highest, moment.peak)
+            if marker in mine:  # others are of other recordings
+                peaks[marker], highest = highest, moment.live
+        marks: list[StepMark] = []
+        at, live = 0.0, 0
+        for marker, clock, what, number in said:
+            unseen = Moment(clock - start, live, live, exact=False)
+            moment = seen.get(int(marker), unseen)
+            at, live = max(at, moment.at), moment.live
+            peak = peaks.get(int(marker), live)
+            marks.append(StepMark(at, _SAID[int(what)], int(number), live, peak, moment.exact))
+        return tuple(marks)
 
 
 _CALLBACKS: Final = ("keras.src.callbacks.callback_list", "CallbackList")

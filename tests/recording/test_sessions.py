@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording import exactness, gradient_calls, pacing, recorder
+from lessons_lib.recording import exactness, gradient_calls, lifetimes, pacing, recorder
 from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.gate import Gate
 from lessons_lib.recording.lifetimes import Ledger
@@ -314,6 +314,42 @@ def test_long_recordings_remember_little() -> None:
     ledger.checks.append(SessionCheck())
     ledger.rest(rest)
     assert (rest.peak, len(rest.readings)) == (9, 1)
+
+
+def test_steps_of_a_long_recording_are_exact() -> None:
+    x, c, big = new(9), scalar(2.0), new(250)
+    kept: list[Any] = []
+    few = mock.patch.object(lifetimes, "_POINTS", 2)  # of the curve, for each session
+    with cut_after(200, rows=40), few, record() as recording:
+        for _ in range(60):
+            kept.append(x * c)
+            big * c
+            recording.step()
+    assert len(recording.timeline()[0]) < 60
+    assert [step.kept_bytes for step in recording.steps] == [36] * 60
+    assert [step.peak_bytes for step in recording.steps] == [36 * n + 1000 for n in range(1, 61)]
+    assert all(step.exact for step in recording.steps)
+
+
+def test_steps_that_nobody_watched_are_told_by_the_counters() -> None:
+    x, c, big = new(9), scalar(2.0), new(500_000)
+    kept: list[Any] = []
+    with cut_after(200), resting(math.inf), record(share=0.5) as recording:
+        big * c
+        for _ in range(100):
+            kept.append(x * c)
+            big * c
+            recording.step()
+    assert recording.unwatched
+    unwatched = [step for step in recording.steps if not step.exact]
+    assert len(unwatched) > 50
+    # The allocator sets aside whole pieces of 256 bytes, or a larger one that it has.
+    assert all(256 <= step.kept_bytes < 5000 for step in unwatched)
+    assert all(2_000_000 <= step.peak_bytes < 2_500_000 for step in unwatched)
+    assert "≈ 2" in repr(recording.steps)
+    assert [step.kept_bytes for step in recording.steps if step.exact] == [36] * (
+        100 - len(unwatched)
+    )
 
 
 def test_a_recording_inside_one_that_rests_is_whole() -> None:

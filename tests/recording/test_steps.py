@@ -13,6 +13,7 @@ import pytest
 import lessons_lib as ll
 from lessons_lib.recording import markers
 from lessons_lib.recording import steps as said_steps
+from lessons_lib.recording.moments import Moment
 from lessons_lib.recording.recording import Recording
 from lessons_lib.recording.steps import Said, StepLog, StepMark, steps_of
 
@@ -70,8 +71,10 @@ def test_what_was_said_while_nobody_watched_is_placed_by_the_clock():
     log = StepLog()
     for marker, at in ((1, 10.5), (2, 11.0), (3, 11.5)):
         log.note(marker, at, Said.END)
-    marks = log.marks_from(10.0, {2: 0.75})
+    marks = log.marks_from(10.0, {2: Moment(0.75, 8, 9, exact=True)})
     assert [mark.at for mark in marks] == [0.5, 0.75, 1.5]
+    assert [(mark.live, mark.peak) for mark in marks] == [(0, 0), (8, 9), (8, 8)]
+    assert [mark.exact for mark in marks] == [False, True, False]
     early = StepLog()
     early.note(1, 9.0, Said.END)
     assert [mark.at for mark in early.marks_from(10.0, {})] == [0.0]
@@ -117,13 +120,22 @@ def test_without_steps_nothing_is_said():
 
 
 def test_what_lies_between_steps_is_kept_by_the_one_before():
-    marks = [StepMark(*mark) for mark in ((0.1, Said.EPOCH, 0), (0.2, Said.BEGIN), (0.4, Said.END))]
-    marks += [StepMark(0.5, Said.EPOCH, 1), StepMark(0.6, Said.BEGIN), StepMark(0.8, Said.END)]
-    times = np.array([0.0, 0.1, 0.3, 0.35, 0.5, 0.7, 0.9])
-    live = np.array([0, 7, 100, 20, 50, 90, 60])
-    first, second = steps_of(marks, times, live)
-    assert (first.epoch, first.peak_bytes, first.kept_bytes) == (0, 100, 43)
-    assert (second.epoch, second.peak_bytes, second.kept_bytes) == (1, 90, 40)
+    marks = [StepMark(0.1, Said.EPOCH, 0, 7, 900), StepMark(0.2, Said.BEGIN, 0, 7, 7)]
+    marks += [StepMark(0.4, Said.END, 0, 20, 100), StepMark(0.5, Said.EPOCH, 1, 50, 800)]
+    marks += [StepMark(0.6, Said.BEGIN, 0, 50, 50), StepMark(0.8, Said.END, 0, 90, 91, exact=False)]
+    first, second = steps_of(marks)
+    assert (first.epoch, first.peak_bytes, first.kept_bytes, first.exact) == (0, 100, 43, True)
+    assert (second.epoch, second.peak_bytes, second.kept_bytes, second.exact) == (1, 91, 40, False)
+
+
+def test_marks_of_other_recordings_part_no_step():
+    log = StepLog(mark=iter([1, 4]).__next__)
+    log.say(Said.BEGIN)
+    log.say(Said.END)
+    rows = {1: (5, 5), 2: (7, 30), 3: (6, 7), 4: (6, 6), 5: (0, 99)}
+    seen = {n: Moment(float(n), *row, exact=True) for n, row in rows.items()}
+    (step,) = steps_of(log.marks_from(0.0, seen))
+    assert (step.peak_bytes, step.kept_bytes) == (30, 1)
 
 
 def test_three_figures_are_at_the_top():
