@@ -110,6 +110,8 @@ OTHER_STYLE: Final = Style("#b4b7be")
 #: Operations with a colour of their own: more than these nobody tells apart at a glance.
 MOST_COLOURED: Final = 6
 SMALL_STYLE: Final = Style("#cfd2d8", "---")
+#: Of the time in which the profiler rested: laid over what is known to be there.
+UNWATCHED_STYLE: Final = Style("#f4f1e8", "...")
 BEFORE_STYLE: Final = Style("#d9dbe0", "\\\\\\")
 
 

@@ -22,6 +22,7 @@ from lessons_lib.plots.colours import (
     INK,
     SMALL_STYLE,
     UNKNOWN_STYLE,
+    UNWATCHED_STYLE,
     Style,
 )
 from lessons_lib.plots.stacking import Bands, Layer
@@ -34,6 +35,7 @@ Styles = Mapping[str | None, Style]
 # them where the picture is dense.
 _EDGED: Final = (6.0, 3.0)
 _EDGED_DENSE: Final = 20.0
+_VEIL: Final = 0.8  # opacity
 
 
 def layer_style(layer: Layer, styles: Styles) -> Style:
@@ -127,11 +129,43 @@ def _area(ax: Axes, bands: Bands, bottom: Ints, height: Ints, style: Style, gid:
     )
 
 
-def paint_total(ax: Axes, bands: Bands) -> None:
-    """Draw live bytes as a step line on top."""
+def paint_unwatched(ax: Axes, recording: Recording, view: View) -> None:
+    """Cover the time in which the profiler rested, and draw the allocator's count there."""
+    times, live = recording.timeline()
+    for begin, end in recording.unwatched:
+        first, last = np.searchsorted(times, (begin, end), "right")
+        inside = times[first:last], live[first:last]
+        ax.add_collection(
+            PolyCollection(
+                [[(begin, view.low), (begin, view.high), (end, view.high), (end, view.low)]],
+                facecolors=(UNWATCHED_STYLE.face, _VEIL),
+                edgecolors=UNWATCHED_STYLE.pattern,
+                hatch=UNWATCHED_STYLE.hatch,
+                linewidths=0.0,
+                zorder=3.5,
+                gid="unwatched",
+            ),
+            autolim=False,
+        )
+        ax.plot(
+            *inside,
+            color=INK,
+            linewidth=1.0,
+            linestyle=":",
+            zorder=4,
+            drawstyle="steps-post",
+            gid="counted",
+        )
+
+
+def paint_total(ax: Axes, recording: Recording, bands: Bands) -> None:
+    """Draw live bytes as a step line on top, where they were watched."""
+    live = np.append(bands.live, bands.live[-1]).astype(np.float64)
+    for begin, end in recording.unwatched:
+        live[(bands.times >= begin) & (bands.times < end)] = np.nan
     ax.plot(
         bands.times,
-        np.append(bands.live, bands.live[-1]),
+        live,
         drawstyle="steps-post",
         color=INK,
         linewidth=1.0 if bands.dense else 1.5,

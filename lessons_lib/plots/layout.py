@@ -15,7 +15,15 @@ from matplotlib.axes import Axes
 
 from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.plots.band_labels import Name, View, op_text, place_names, wordings
-from lessons_lib.plots.colours import BEFORE_STYLE, INK, LIMIT, OTHER_STYLE, SMALL_STYLE, Style
+from lessons_lib.plots.colours import (
+    BEFORE_STYLE,
+    INK,
+    LIMIT,
+    OTHER_STYLE,
+    SMALL_STYLE,
+    UNWATCHED_STYLE,
+    Style,
+)
 from lessons_lib.plots.legend import Entry
 from lessons_lib.plots.stacking import Bands, stack
 from lessons_lib.plots.theme import text_size
@@ -77,9 +85,16 @@ class Panel:
         return f"largest: {next(wordings(largest.site, largest.nbytes, self.lines))}"
 
     @property
+    def counted(self) -> int:
+        """The allocator's highest count while the profiler rested; 0 where it did not."""
+        times, live = self.recording.timeline()
+        spans = (np.searchsorted(times, span, "right") for span in self.recording.unwatched)
+        return max((int(live[first:last].max(initial=0)) for first, last in spans), default=0)
+
+    @property
     def reach(self) -> tuple[int, int]:
         """Lowest and highest byte that must be inside the axes."""
-        top = self.bands.top
+        top = max(self.bands.top, self.counted)
         if self.limit is not None and self.limit <= FAR * top:
             top = max(top, self.limit)
         return self.bands.floor, top
@@ -200,6 +215,10 @@ def legend_entries(
             size = format_bytes(-panel.bands.floor)
             count = counted(panel.bands.before_count, "buffer")
             before.append(f"{count} from before the block, freed in it: {size}{suffix}")
+    resting = [panel.counted for panel in panels if panel.recording.unwatched]
+    if resting:
+        most = format_bytes(max(resting))
+        entries[f"not watched: the allocator's count, up to ≈ {most}", UNWATCHED_STYLE] = None
     if small:
         what = "small buffers, together: " if len(panels) > 1 else ""
         entries[what + "; ".join(small), SMALL_STYLE] = None

@@ -22,7 +22,7 @@ from lessons_lib.plots.annotations import mark_peak, say_nothing, write_margin
 from lessons_lib.plots.axes import byte_axis, time_axis
 from lessons_lib.plots.band_labels import Name, View
 from lessons_lib.plots.colours import FAINT_INK, LIMIT, PAPER, Style, figure_styles
-from lessons_lib.plots.drawing import Styles, paint_bands, paint_names, paint_total
+from lessons_lib.plots.drawing import Styles, paint_bands, paint_names, paint_total, paint_unwatched
 from lessons_lib.plots.layout import Panel, legend_entries, summed_weights
 from lessons_lib.plots.legend import plan_strip
 from lessons_lib.plots.theme import (
@@ -232,7 +232,8 @@ def _draw_panel(ax: Axes, panel: Panel, styles: Styles, view: View, names: Seque
     paint_bands(ax, panel.recording, panel.bands, styles, view)
     if view.low < 0:
         ax.axhline(0, color=FAINT_INK, linewidth=1.0, zorder=3, gid="zero")
-    paint_total(ax, panel.bands)
+    paint_unwatched(ax, panel.recording, view)
+    paint_total(ax, panel.recording, panel.bands)
     paint_names(ax, panel.recording, panel.bands, names, styles)
     if panel.limit is not None and panel.limit <= view.high:
         ax.axhline(panel.limit, color=LIMIT, linewidth=1.6, dashes=(5, 3), zorder=4.5, gid="limit")

@@ -9,7 +9,6 @@ hours.  A recording is a `Window` of the run.  Work is linear in the number of e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -17,13 +16,14 @@ import numpy as np
 from lessons_lib.recording.attribution import Attribution, SiteTable
 from lessons_lib.recording.buffers import NOT_WATCHED, BufferStore, Folded, Ints, Site
 from lessons_lib.recording.call_log import CallLog
-from lessons_lib.recording.moments import Moment, Moments
+from lessons_lib.recording.moments import Moments
 from lessons_lib.recording.pacing import Rest
 from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.purposes import Earlier, settle
 from lessons_lib.recording.rows import Rows, fold_into, thinned
 from lessons_lib.recording.session_checks import Change, SessionCheck, checked
 from lessons_lib.recording.takeovers import Takeovers
+from lessons_lib.recording.window import Window
 
 PICOSECOND: Final = 1e-12
 #: Rows of buffers that are kept one by one; a picture of more is no clearer, and they take 7 MB.
@@ -33,58 +33,6 @@ _REST_NUMBERS: Final = 2**30
 #: Points of the curve of live bytes from each session, and in all.
 _POINTS: Final = 128
 _MOST_POINTS: Final = 16_384
-
-
-@dataclass(slots=True)
-class Window:
-    """A recording's part of a run.
-
-    Attributes
-    ----------
-    mark, end_mark : int
-        Numbers of the markers at its begin and at its end; 0 while it is open.
-    session : int
-        The session in which it began.
-    begin, end : int
-        The first event in it, and the first one after it; -1 until that is known.
-    begin_at, end_at : float
-        When it began and ended, in seconds on Python's clock.
-    base : int
-        Live bytes at its begin, on the ledger's scale.
-    peak : int
-        Highest live bytes in it, on the same scale.
-    peak_event : int
-        The event with which they were reached; -1 while nothing grew.
-    folded : dict of int to list of int
-        By site, how many of its buffers were folded, and their bytes.
-    rests : list of Rest
-        When it was not watched.
-    moments : dict of int to Moment
-        The marked moments in it by number, from its begin on; known once it has ended.
-    """
-
-    mark: int
-    session: int
-    end_mark: int = 0
-    begin: int = -1
-    end: int = -1
-    begin_at: float = 0.0
-    end_at: float = 0.0
-    base: int = 0
-    peak: int = 0
-    peak_event: int = -1
-    folded: dict[int, list[int]] = field(default_factory=dict)
-    rests: list[Rest] = field(default_factory=list)
-    moments: dict[int, Moment] = field(default_factory=dict)
-
-    def follow(self, first: int, live: Ints) -> None:
-        """Look for a higher peak in the curve of a session whose first event has a number."""
-        begin = max(self.begin, first)
-        stop = first + len(live) if self.end < 0 else self.end
-        part = live[begin - first : stop - first]
-        if len(part) and part.max() > self.peak:
-            self.peak_event = begin + int(np.argmax(part))
-            self.peak = int(part.max())
 
 
 class Ledger:
@@ -133,14 +81,42 @@ class Ledger:
             window.rests.append(rest)
         self._moments.pass_over(rest, self._live - rest.level)
         at, current, peak = np.array(rest.readings, np.float64).reshape(-1, 3).T
-        points = np.stack((np.full(len(at), self._events), at, peak - rest.level + self._live), 1)
+        # A reading's peak was reached at some time since the reading before.
+        at = np.concatenate(([rest.begin], at))
+        level = np.concatenate((peak, current[-1:] if len(current) else [rest.level]))
+        points = np.stack((np.full(len(at), self._events), at, level - rest.level + self._live), 1)
         self._curve = np.concatenate((self._curve, thinned(points, _POINTS)))
-        self._live += int(current[-1]) - rest.level if len(current) else 0
+        self._live = int(points[-1, 2])
         self._gap = self._events + 1, rest.end
         self._events += _REST_NUMBERS
         if len(current) and (base := self.checks[0].levels[0]) is not None:
-            self._forget(int(current[-1]) - base)
+            grown = int(current[-1]) - base
+            self._forget(grown)
+            self._unseen(max(grown - self._standing(self._rows.reserved), 0))
         rest.drop_readings()
+
+    def _standing(self, sizes: Ints) -> int:
+        """Add up what is alive, less what was older than the run and was freed in it."""
+        return int(sizes[list(self._alive.values())].sum() - sizes[self._rows.born < 0].sum())
+
+    def _unseen(self, more: int) -> None:
+        """Have rows for so many bytes more, or less, that are there and were made unwatched."""
+        assert self._gap is not None
+        number, moment = self._gap
+        if more > 0:
+            self._alive[-number] = len(self._rows)  # at no address, so that no event frees it
+            row = self.table.number(Site(kind=NOT_WATCHED)), more, more, number, moment
+            self._rows = self._rows.with_more(Rows.of([row]))
+            self._gap = number + 1, moment
+        for place in sorted(place for place in self._alive if place < 0):  # the latest first
+            if more >= 0:
+                break
+            row_number = self._alive[place]
+            part = min(-more, int(self._rows.reserved[row_number]))
+            self._rows.nbytes[row_number] -= part
+            self._rows.reserved[row_number] -= part
+            more += part
+        self._live = self._standing(self._rows.nbytes)
 
     def _forget(self, grown: int) -> None:
         """Take for freed what cannot be there any more, as so many bytes more are in use."""
@@ -170,6 +146,7 @@ class Ledger:
         old, known, unseen = self._rows, len(self._rows), self.table.number(Site(kind=NOT_WATCHED))
         told: set[int] = set()
         rows: list[tuple[int, int, int, int, float]] = []
+        more = 0
         for event in events:
             if event.address in told:
                 continue
@@ -181,13 +158,16 @@ class Ledger:
                     continue
                 old.died[row], old.died_at[row] = number, moment
                 number += 1
+                more += int(old.reserved[row])
                 del self._alive[event.address]
             if not event.allocates:
                 self._alive[event.address] = known + len(rows)
                 rows.append((unseen, event.requested, event.reserved, number, moment))
                 number += 1
+                more -= event.reserved
         self._rows = old.with_more(Rows.of(rows))
         self._gap = number, moment
+        self._unseen(more)
 
     def add(
         self,
@@ -329,7 +309,7 @@ class Ledger:
         the rest, its number and its bytes stay, by site.
         """
         rows = self._rows
-        needed = rows.died < 0
+        needed = (rows.died < 0) | (rows.born < 0)
         for window in self.windows:
             if window.begin >= 0:
                 needed |= (rows.born < window.begin) & (rows.died >= window.begin)

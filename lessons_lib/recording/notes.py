@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lessons_lib.common.units import counted, format_bytes
+from lessons_lib.recording.buffers import NOT_WATCHED
 from lessons_lib.recording.pacing import Rest
 from lessons_lib.recording.session_checks import Completeness
 
@@ -48,7 +49,8 @@ def rested(rests: Sequence[Rest], seconds: float, seen: int) -> Iterator[str]:
     above = "no more than in the windows" if over <= 0 else f"up to ≈ {format_bytes(over)} more"
     yield (
         f"Watched whole: ≈ {watched:.3g} s of ≈ {seconds:.3g} s, in "
-        f"{counted(len(rests) + 1, 'part')}. Figures are of these parts; in between only the "
-        "allocator's count was read, which was "
-        f"{above}. To watch all, record with share=1."
+        f"{counted(len(rests) + 1, 'part')}. Operations, lines, and what was allocated in all are "
+        f"of these parts; in between only the allocator's count was read, which was {above}, and "
+        f"what was left of that time is listed as “{NOT_WATCHED}”. To watch all, record with "
+        "share=1."
     )

@@ -18,13 +18,13 @@ from lessons_lib.common.interrupts import DeferredSignals
 from lessons_lib.common.system import resident_bytes
 from lessons_lib.recording import exactness, notes
 from lessons_lib.recording.buffers import BufferStore
-from lessons_lib.recording.lifetimes import Window
 from lessons_lib.recording.markers import mark_moment
 from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recording import Recording
 from lessons_lib.recording.session import Session
 from lessons_lib.recording.session_checks import Completeness
 from lessons_lib.recording.steps import StepLog, listening
+from lessons_lib.recording.window import Window
 
 _session: Final = Session()
 

@@ -26,12 +26,13 @@ from lessons_lib.recording.buffers import BufferStore
 from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.call_watcher import Watcher
 from lessons_lib.recording.gate import Gate, work_of_other_threads
-from lessons_lib.recording.lifetimes import Ledger, Window
+from lessons_lib.recording.lifetimes import Ledger
 from lessons_lib.recording.markers import mark_moment, mark_with_clock
 from lessons_lib.recording.pacing import WINDOW_EVENTS, Pacing, Rest
 from lessons_lib.recording.profile_format import ProfileError, Segment
 from lessons_lib.recording.profiler import Profile, Profiler
 from lessons_lib.recording.session_checks import Change, Completeness, completeness
+from lessons_lib.recording.window import Window
 
 #: After so many events, about, a session is read and the next one begins: longer ones would take
 #: more memory than they need (1 KiB an event while TensorFlow writes them out).

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.common.system import allocator_bytes
 from lessons_lib.recording import exactness, gradient_calls, lifetimes, pacing, recorder
 from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.gate import Gate
@@ -263,6 +264,31 @@ def test_what_is_made_unwatched_and_freed_later_counts_as_nothing() -> None:
         kept.clear()
     assert recording.unwatched
     assert recording.kept_bytes == 0
+
+
+def test_what_stays_of_the_time_that_nobody_watched_counts() -> None:
+    x, c = new(50_000), scalar(2.0)
+    kept: list[Any] = []
+    gc.collect()
+    before = allocator_bytes()
+    with cut_after(200), resting(0.0), record(share=0.5) as recording:
+        for i in range(600):
+            y = x * c
+            if i % 10 == 0:
+                kept.append(y)
+            del y
+    after = allocator_bytes()
+    assert before is not None
+    assert after is not None
+    assert len(recording.unwatched) > 1
+    # Requested bytes of what was watched, and of the rest what the allocator set aside for it.
+    assert 60 * 200_000 <= recording.kept_bytes <= after - before
+    # A buffer may get a piece that was there, of less than twice its size.
+    assert 61 * 200_000 <= recording.peak_bytes < after - before + 400_000
+    assert any(row.key == "not watched" and row.kept_bytes for row in recording.by_op().rows)
+    assert any(row.key == "not watched" and row.kept_bytes for row in recording.by_line().rows)
+    assert recording.allocated_bytes >= recording.kept_bytes
+    assert recording.timeline()[1].tolist()[-1] == recording.kept_bytes
 
 
 def test_what_takes_the_place_of_something_older_stays() -> None:
