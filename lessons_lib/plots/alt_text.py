@@ -102,6 +102,12 @@ def describe_recording(recording: Recording, *, limit: int | None = None, label:
     if limit is not None:
         where = "within" if peak <= limit else f"{exact_bytes(peak - limit)} over"
         parts.append(f"The peak is {where} the limit of {format_bytes(limit)}.")
+    if rested := sum(end - begin for begin, end in recording.unwatched):
+        share = rested / recording.seconds
+        parts.append(
+            f"Not watched: ≈ {share:.0%} of the time, in which the allocator's count reached "
+            f"≈ {format_bytes(recording.counted_bytes)}."
+        )
     if not recording.exact:
         parts.append("The figures are not exact in this process.")
     return head + " ".join(parts)

@@ -160,11 +160,14 @@ def paint_unwatched(ax: Axes, recording: Recording, view: View) -> None:
 
 def paint_total(ax: Axes, recording: Recording, bands: Bands) -> None:
     """Draw live bytes as a step line on top, where they were watched."""
-    live = np.append(bands.live, bands.live[-1]).astype(np.float64)
+    times, live = bands.times, np.append(bands.live, bands.live[-1]).astype(np.float64)
     for begin, end in recording.unwatched:
-        live[(bands.times >= begin) & (bands.times < end)] = np.nan
+        first, last = np.searchsorted(times, (begin, end), "left")
+        after = live[max(int(np.searchsorted(times, end, "right")) - 1, 0)]
+        times = np.concatenate((times[:first], (begin, end), times[last:]))
+        live = np.concatenate((live[:first], (np.nan, after), live[last:]))
     ax.plot(
-        bands.times,
+        times,
         live,
         drawstyle="steps-post",
         color=INK,
@@ -201,5 +204,5 @@ def paint_names(
             linespacing=1.15,
             zorder=5,
             gid="name",
-            bbox=plate if style.hatch else None,
+            bbox=plate if style.hatch or recording.unwatched else None,
         )

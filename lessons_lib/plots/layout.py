@@ -85,16 +85,9 @@ class Panel:
         return f"largest: {next(wordings(largest.site, largest.nbytes, self.lines))}"
 
     @property
-    def counted(self) -> int:
-        """The allocator's highest count while the profiler rested; 0 where it did not."""
-        times, live = self.recording.timeline()
-        spans = (np.searchsorted(times, span, "right") for span in self.recording.unwatched)
-        return max((int(live[first:last].max(initial=0)) for first, last in spans), default=0)
-
-    @property
     def reach(self) -> tuple[int, int]:
         """Lowest and highest byte that must be inside the axes."""
-        top = max(self.bands.top, self.counted)
+        top = max(self.bands.top, self.recording.counted_bytes)
         if self.limit is not None and self.limit <= FAR * top:
             top = max(top, self.limit)
         return self.bands.floor, top
@@ -215,7 +208,7 @@ def legend_entries(
             size = format_bytes(-panel.bands.floor)
             count = counted(panel.bands.before_count, "buffer")
             before.append(f"{count} from before the block, freed in it: {size}{suffix}")
-    resting = [panel.counted for panel in panels if panel.recording.unwatched]
+    resting = [panel.recording.counted_bytes for panel in panels if panel.recording.unwatched]
     if resting:
         most = format_bytes(max(resting))
         entries[f"not watched: the allocator's count, up to ≈ {most}", UNWATCHED_STYLE] = None

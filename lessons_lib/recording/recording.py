@@ -206,6 +206,13 @@ class Recording(Result):
         live = np.concatenate(([0], live, [self.kept_bytes]))
         return times, live
 
+    @property
+    def counted_bytes(self) -> int:
+        """The allocator's highest count while nobody watched: growth in bytes, rounded up."""
+        times, live = self.timeline()
+        spans = (np.searchsorted(times, span, "right") for span in self.unwatched)
+        return max((int(live[first:last].max(initial=0)) for first, last in spans), default=0)
+
     def at_peak(self) -> BufferList:
         """List the buffers born in the block that were alive at its peak, largest first."""
         if self._peak_event is None:

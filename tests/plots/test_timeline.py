@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
 
@@ -22,6 +23,7 @@ from tests.support.drawn import (
     names_of,
     negative,
     outside,
+    rested,
     small,
     spike,
     step,
@@ -169,3 +171,20 @@ def test_layers_are_drawn_on_top_of_the_bands() -> None:
     assert set(heights[heights < MIB]) == {0}
     assert (heights.min(), heights.max()) == (0, 2 * MIB)
     assert sum(heights == MIB) > 1024
+
+
+def test_the_time_that_nobody_watched_is_covered_and_its_count_drawn() -> None:
+    recording = rested()
+    assert recording.counted_bytes == 6 * MIB > recording.peak_bytes == 4 * MIB
+    ax = recording.plot()
+    drawn: dict[Any, Any] = {a.get_gid(): a for a in (*ax.collections, *ax.lines, *ax.artists)}
+    assert drawn["unwatched"].get_paths()[0].get_extents().intervalx.tolist() == [2.5, 4.5]
+    assert drawn["counted"].get_ydata().tolist() == [6 * MIB, 4 * MIB]
+    times, live = drawn["total"].get_xdata(), drawn["total"].get_ydata()
+    assert times[np.isnan(live)].tolist() == [2.5]
+    assert live[times == 4.5].tolist() == [0.0]  # freed at 4, unseen
+    assert ax.get_ylim()[1] > 6 * MIB
+    legend = [text.get_text() for text in drawn["legend"].get_texts()]
+    assert "not watched: the allocator's count, up to ≈ 6 MiB" in legend
+    assert "Not watched: ≈ 22% of the time" in get_alt(ax)
+    assert not [c for c in small().plot().collections if c.get_gid() == "unwatched"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,7 +14,7 @@ from matplotlib.figure import Figure
 
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import KIB, MIB
-from lessons_lib.recording.buffers import BufferStore, Site
+from lessons_lib.recording.buffers import BufferStore, Folded, Site
 from lessons_lib.recording.recording import Recording
 
 
@@ -100,6 +101,18 @@ def negative() -> Recording:
     s.free_older(4 * MIB)
     s.free(first)
     return s.done("freeing what was there")
+
+
+def rested() -> Recording:
+    s = Script()
+    for _ in range(4):
+        s.free(s.new(4 * MIB, "MatMul", (1024, 1024), 2))
+    whole = s.done("a long loop")
+    live = np.array([4, 0, 6, 4, 0, 4, 0]) * MIB
+    times = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0])
+    none = np.zeros(len(whole.buffers.sites), np.int64)
+    store = dataclasses.replace(whole.buffers, folded=Folded(none, none, times, live))
+    return Recording("a long loop", 9.0, store, unwatched=((2.5, 4.5),), exact=False)
 
 
 def tiny() -> Recording:
