@@ -17,7 +17,7 @@ from lessons_lib.common.units import format_bytes
 from lessons_lib.plots.stacking import Bands, Layer
 from lessons_lib.plots.theme import DPI, text_size
 from lessons_lib.recording.breakdown import UNKNOWN
-from lessons_lib.recording.buffers import Floats, Ints, Site
+from lessons_lib.recording.buffers import NOT_WATCHED, Floats, Ints, Site
 from lessons_lib.recording.recording import Recording
 
 _SIDE: Final = 7.0  # pixels between a name and the ends of its band
@@ -89,7 +89,8 @@ def wordings(site: Site, nbytes: int, lines: bool | None) -> Iterator[str]:
     `lines` True puts the source line before anything else but the operation, False leaves it out,
     and None names it where there is room.
     """
-    op, size = "+".join((op_text(site.op), *site.fused)), format_bytes(nbytes)
+    name = NOT_WATCHED if site.kind == NOT_WATCHED else op_text(site.op)
+    op, size = "+".join((name, *site.fused)), format_bytes(nbytes)
     what = op if site.shape is None else f"{op} {shape_text(site.shape)}"
     if site.line is not None and lines is not False:
         yield f"{what} · {size} · {site.line}"

@@ -31,12 +31,15 @@ from lessons_lib.plots.colours import (
 )
 from lessons_lib.plots.theme import TEXT, TITLE, canvas, fit_text, set_alt, text_size
 from lessons_lib.recording.breakdown import UNKNOWN, Breakdown, RecordingDiff
+from lessons_lib.recording.buffers import NOT_WATCHED
 
 _HEADINGS: Final = ("at the peak", "kept", "allocated in all")
 _ROW: Final = 0.3  # inches
 _LEAST: Final = 19.0  # pixels that a row needs
 _GAP: Final = 26.0  # pixels between columns
 _OTHER: Final = 4.0  # a column with a bar this many times the first's longest has its own scale
+#: Rows of no operation.
+_GREY: Final = (UNKNOWN, NOT_WATCHED)
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ def draw_breakdown(
     matplotlib.axes.Axes
         Its data are pixels.
     """
-    styles = op_styles([row.key for row in result.rows if row.key != UNKNOWN])
+    styles = op_styles([row.key for row in result.rows if row.key not in _GREY])
     plain = Style(PALETTE[0])
     rows = tuple(
         _Row(

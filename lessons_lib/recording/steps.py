@@ -36,6 +36,8 @@ class Said(StrEnum):
 
 
 _SAID: Final = tuple(Said)
+#: More epochs are put together in the table.
+_MOST_GROUPS: Final = 12
 
 
 class StepMark(NamedTuple):
@@ -151,10 +153,14 @@ def _(result: Steps) -> str:
     groups: list[tuple[str, Sequence[StepMemory]]] = []
     if result.rows:
         groups.append(("first step", result.rows[:1]))
-    for number, steps in enumerate(result.epochs):
-        rest = [step for step in steps if step.step]
+    parts = np.array_split(
+        np.arange(len(result.epochs)), min(len(result.epochs), _MOST_GROUPS) or 1
+    )
+    for first, last in [(part[0], part[-1]) for part in parts if len(part)]:
+        rest = [step for steps in result.epochs[first : last + 1] for step in steps if step.step]
+        name = f"epoch {first + 1}" if first == last else f"epochs {first + 1} to {last + 1}"
         if rest:
-            groups.append((f"epoch {number + 1}" if len(result.epochs) > 1 else "the others", rest))
+            groups.append((name if len(parts) > 1 else "the others", rest))
     rows = [
         (
             name,

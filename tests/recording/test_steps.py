@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import lessons_lib as ll
+from lessons_lib.common.results import summary_html
 from lessons_lib.recording import markers
 from lessons_lib.recording import steps as said_steps
 from lessons_lib.recording.moments import Moment
 from lessons_lib.recording.recording import Recording
-from lessons_lib.recording.steps import Said, StepLog, StepMark, steps_of
+from lessons_lib.recording.steps import Said, StepLog, StepMark, StepMemory, Steps, steps_of
 
 tf = ll.runtime.tf
 
@@ -126,6 +127,20 @@ def test_what_lies_between_steps_is_kept_by_the_one_before():
     first, second = steps_of(marks)
     assert (first.epoch, first.peak_bytes, first.kept_bytes, first.exact) == (0, 100, 43, True)
     assert (second.epoch, second.peak_bytes, second.kept_bytes, second.exact) == (1, 91, 40, False)
+
+
+def test_many_epochs_are_put_together_in_the_table():
+    def table(epochs: int) -> str:
+        rows = [StepMemory(n // 2, n, float(n), 1.0, n, 1) for n in range(2 * epochs)]
+        return summary_html(Steps(tuple(rows)))
+
+    assert "epoch 12<" in table(12)
+    assert "epochs" not in table(12)
+    many = table(120)
+    assert many.count("<tr>") == 1 + 1 + 12  # the head, the first step, and the groups
+    assert "epochs 1 to 10<" in many
+    assert "epochs 111 to 120<" in many
+    assert "the others" in table(1)
 
 
 def test_marks_of_other_recordings_part_no_step():
