@@ -114,8 +114,10 @@ class Steps(Result, Sequence[StepMemory]):
     @property
     def epochs(self) -> tuple[tuple[StepMemory, ...], ...]:
         """The steps of each epoch."""
-        numbers = sorted({row.epoch for row in self.rows})
-        return tuple(tuple(r for r in self.rows if r.epoch == number) for number in numbers)
+        found: dict[int, list[StepMemory]] = {}
+        for row in self.rows:
+            found.setdefault(row.epoch, []).append(row)
+        return tuple(tuple(found[number]) for number in sorted(found))
 
     @property
     def steady(self) -> tuple[StepMemory, ...]:
@@ -153,11 +155,10 @@ def _(result: Steps) -> str:
     groups: list[tuple[str, Sequence[StepMemory]]] = []
     if result.rows:
         groups.append(("first step", result.rows[:1]))
-    parts = np.array_split(
-        np.arange(len(result.epochs)), min(len(result.epochs), _MOST_GROUPS) or 1
-    )
+    epochs = result.epochs
+    parts = np.array_split(np.arange(len(epochs)), min(len(epochs), _MOST_GROUPS) or 1)
     for first, last in [(part[0], part[-1]) for part in parts if len(part)]:
-        rest = [step for steps in result.epochs[first : last + 1] for step in steps if step.step]
+        rest = [step for steps in epochs[first : last + 1] for step in steps if step.step]
         name = f"epoch {first + 1}" if first == last else f"epochs {first + 1} to {last + 1}"
         if rest:
             groups.append((name if len(parts) > 1 else "the others", rest))
