@@ -136,6 +136,14 @@ def test_an_exception_leaves_the_lines_before_it(x: Any) -> None:
     assert lines(run(program)) == [("Tanh", line("before")), ("AddV2", line("after"))]
 
 
+def test_a_call_that_no_line_of_the_users_made_has_none() -> None:
+    with record() as recording:
+        thread = threading.Thread(target=tf.fill, args=([N, N], 1.0))
+        thread.start()
+        thread.join()
+    assert [(b.op, b.line) for b in big(recording)] == [("Fill", None)]
+
+
 def test_lines_can_be_left_out(x: Any) -> None:
     with record(lines=False) as recording:
         y = tf.tanh(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 from unittest import mock
@@ -9,7 +10,7 @@ from unittest import mock
 import pytest
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording import notes
+from lessons_lib.recording import gate, notes
 from lessons_lib.recording import session as sessions
 from lessons_lib.recording.gate import Gate
 from lessons_lib.recording.recorder import record
@@ -184,3 +185,12 @@ def test_a_pipeline_may_hide_what_adds_up_to_nothing(idle: bool | None, whole: b
     before = session(0, 256)
     before.pipeline = True
     assert completeness([before, session(256, 256, Change(True, idle))]).whole == whole
+
+
+def test_work_of_other_threads_is_none_where_the_system_does_not_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gate, "_TASKS", "/nowhere")
+    assert gate.work_of_other_threads() is None
+    with mock.patch.object(sys, "platform", "darwin"):
+        assert gate.work_of_other_threads() is None

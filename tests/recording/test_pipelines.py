@@ -5,6 +5,7 @@ The bytes tell the operations apart: the profile knows no other difference betwe
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -111,11 +112,18 @@ def test_a_pipeline_is_walked_once_and_only_for_a_recording(
     real, walked = pipelines._graphs_of, []
     monkeypatch.setattr(pipelines, "_graphs_of", lambda it: (walked.append(id(it)), real(it))[1])
     data = made(one)
-    before = iter(data)
+    iterators = iter(data), iter(data)
     assert walked == []
-    for _ in range(2):
-        assert lines(run(lambda: next(before)), 101)["RandomUniform"] == body(one)
-    assert walked.count(id(before)) == 1
+    for iterator in iterators:
+        assert lines(run(functools.partial(next, iterator)), 101)["RandomUniform"] == body(one)
+    assert [walked.count(id(iterator)) for iterator in iterators] == [1, 1]
+
+
+def test_an_iterator_that_a_graph_makes_is_known_when_it_runs_again() -> None:
+    data = made(one)
+    first = tf.function(lambda: next(iter(tf.data.Dataset.zip((data, data)))))
+    first()
+    assert lines(run(first), 101)["RandomUniform"] == body(one)
 
 
 def test_functions_of_one_line_agree() -> None:

@@ -97,6 +97,20 @@ def test_what_a_kernel_does_not_name_is_its_own() -> None:
     assert [(e.op, e.step) for e in memory] == [("scope/MatMul", 7)] * 2 + [("", 0)]
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        [],  # nothing tells of which step
+        [event(1, 5, 0, statistics(tf_op="scope/MatMul"))],  # before the kernel began
+        [event(1, 20, 0, statistics(tf_op="another"))],
+    ],
+)
+def test_what_no_kernel_names_for_certain_has_no_name(before: list[bytes]) -> None:
+    untold = {key: value for key, value in statistics(id=0).items() if key != 7}
+    memory = profile(MEMORY, TEXTS, event(129, 10, 90, {}), *before, event(1, 30, 0, untold)).memory
+    assert (memory[-1].op, memory[-1].step) == ("", 0)
+
+
 @pytest.mark.parametrize("name", _STATISTICS[:5])
 def test_memory_without_what_is_needed(name: str) -> None:
     lacking = {k: v for k, v in statistics().items() if _STATISTICS[k - 1] != name}

@@ -17,6 +17,7 @@ import pytest
 from lessons_lib.common.results import summary_html
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line
+from lessons_lib.recording import attribution
 from lessons_lib.recording.buffers import BufferStore, Site
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
@@ -477,3 +478,21 @@ def test_short_representations(three: Recording) -> None:
 def test_a_misspelt_attribute(three: Recording) -> None:
     with pytest.raises(AttributeError, match="peak_byte"):
         _ = three.peak_byte  # type: ignore[attr-defined, unused-ignore]
+
+
+def test_what_is_not_there_is_said(three: Recording) -> None:
+    assert Recording("an empty block", 1.0).held_bytes == 0
+    assert three.buffers != 3
+    assert repr(three.diff(three)) == "<RecordingDiff: peak 0 B, kept 0 B, 0 places differ>"
+    with pytest.raises(TypeError, match=r"not from 3: give the path of one that"):
+        Recording.load(3)  # type: ignore[arg-type]
+
+
+def test_shapes_are_read_where_they_are_known() -> None:
+    found = [attribution._shape(text) for text in ("[]", "[2,3]", "[?,3]", "")]
+    assert found == [(), (2, 3), None, None]
+
+
+def test_a_type_that_tensorflow_does_not_know_is_none() -> None:
+    found = [attribution._dtype(number) for number in (tf.float32.as_datatype_enum, 0, 9_999)]
+    assert found == ["float32", None, None]

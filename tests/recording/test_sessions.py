@@ -20,10 +20,10 @@ from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.gate import Gate
 from lessons_lib.recording.lifetimes import Ledger
 from lessons_lib.recording.pacing import Pacing, Rest
-from lessons_lib.recording.profile_format import MemoryEvent, Segment
+from lessons_lib.recording.profile_format import MemoryEvent, ProfileError, Segment
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
-from lessons_lib.recording.session import SESSION_EVENTS
+from lessons_lib.recording.session import SESSION_EVENTS, Session
 from lessons_lib.recording.session_checks import SessionCheck
 from tests.support.exactness_checks import CHECKS, Check, ints, new, ready, scalar
 from tests.support.programs import Dropped, Graph, Loop, Machine, New, Program, Tape, programs
@@ -450,3 +450,56 @@ def test_watching_takes_its_share_with_the_beginning_made_up_for() -> None:
             shares.append(lost / now)
     assert shares[0] > 0.1  # the beginning weighs at first
     assert max(shares[150:]) <= pacing.SHARE
+
+
+def test_a_long_rest_keeps_few_readings_and_the_highest_of_them() -> None:
+    rest = Rest(0.0, 36)
+    most = pacing._MOST_READINGS
+    for moment in range(most + 1):
+        rest.note(float(moment), 36, 9_000 if moment == 7 else moment)
+    assert len(rest.readings) == most // 2 + 1
+    assert rest.readings[3] == (7.0, 36, 9_000)  # of the pair of the moments 6 and 7
+    assert rest.readings[-1] == (float(most), 36, most)
+
+
+def test_a_long_recordings_curve_has_few_points_and_its_peak() -> None:
+    x, c, big = new(9), scalar(2.0), new(5_000)
+    with (
+        cut_after(200) as cuts,
+        mock.patch.object(lifetimes, "_MOST_POINTS", 64),
+        record() as recording,
+    ):
+        for i in range(600):
+            (big if i == 300 else x) * c
+    assert len(cuts) > 3
+    assert (recording.peak_bytes, recording.allocated_bytes) == (20_000, 599 * 36 + 20_000)
+
+
+def test_a_fault_of_ours_between_two_sessions_is_said_and_the_program_goes_on() -> None:
+    x, c = new(9), scalar(2.0)
+    fault = mock.patch.object(Session, "cut", side_effect=ZeroDivisionError("ours"))
+    with (
+        pytest.raises(ProfileError, match=r"recorder itself failed.*ours.*report it"),
+        cut_after(50),
+        fault,
+        record() as recording,
+    ):
+        products = [x * c for _ in range(300)]
+    assert len(products) == 300
+    assert not recording.exact
+    assert "report it" in recording.notes[-1]
+    with record() as recording:
+        x * c
+    assert recording.exact
+
+
+def test_what_cannot_be_tried_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> Any:
+        raise ProfileError("the profiler is in use")
+
+    with record() as recording:
+        kept = new(9)
+        monkeypatch.setattr(exactness, "exactness", fail)
+    assert (recording.kept_bytes, recording.exact) == (36, False)
+    assert "the profiler is in use" in recording.notes
+    del kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import sys
 import time
 import types
@@ -165,3 +167,34 @@ def test_three_figures_are_at_the_top():
     if sys.platform == "linux":
         assert rec.resident_bytes is not None
         assert rec.resident_bytes > rec.held_bytes
+
+
+def test_the_table_of_steps_has_the_first_step_and_the_others_of_each_epoch():
+    marks = [StepMark(0.0, Said.EPOCH, 0), StepMark(0.1, Said.END), StepMark(0.2, Said.END)]
+    marks += [StepMark(0.3, Said.EPOCH, 1), StepMark(0.4, Said.END)]
+    steps = steps_of(marks, np.array([0.0, 0.05, 0.15, 0.35]), np.array([0, 1024, 3072, 7168]))
+    assert "3 steps in 2 epochs" in repr(steps)
+    rows = re.findall(r"<tr>(.*?)</tr>", steps._repr_html_(), re.DOTALL)[1:]
+    cells = [[re.sub("<.*?>", "", cell) for cell in row.split("</td>")] for row in rows]
+    assert [row[:4] for row in cells] == [
+        ["first step", "1", "1 KiB", "1 KiB"],
+        ["epoch 1", "1", "3 KiB", "2 KiB"],
+        ["epoch 2", "1", "7 KiB", "4 KiB"],
+    ]
+    assert steps_of(marks[:1], np.zeros(1), np.zeros(1, int))._repr_html_().count("<tr>") == 1
+
+
+def test_a_program_without_keras_has_no_steps(monkeypatch):
+    monkeypatch.delitem(sys.modules, "keras.src.callbacks.callback_list", raising=False)
+    with ll.record() as rec:
+        tf.ones((4,))
+    assert (len(rec.steps), rec.exact) == (0, True)
+
+
+def test_of_clocks_that_are_never_read_close_together_the_closest_pair_counts(monkeypatch):
+    # Each look at the clock takes a second longer than the one before.
+    looks = itertools.accumulate(itertools.count(1), lambda at, step: at + step)
+    clock = types.SimpleNamespace(perf_counter=lambda: float(next(looks)))
+    monkeypatch.setattr(markers, "time", clock)
+    monkeypatch.setattr(markers, "mark_moment", itertools.count(7).__next__)
+    assert markers.mark_with_clock() == (7, 2.0)  # between 1 and 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,10 @@ from unittest import mock
 import pytest
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording import (
-    profile_folder,
-    profiler,
-)
+from lessons_lib.recording import notes, profile_folder, profiler
 from lessons_lib.recording.profile_format import ProfileError, read_profile
 from lessons_lib.recording.recorder import record
-from tests.support.exactness_checks import new
+from tests.support.exactness_checks import ints, new, ready
 from tests.support.processes import POSIX, in_a_new_process, still_works
 
 
@@ -31,6 +29,7 @@ def test_no_temporary_folder_can_be_written(tmp_path: Path, monkeypatch: Any) ->
 
 
 def test_a_temporary_folder_that_goes_away(temporary: Path) -> None:
+    ready(ints(9), ints(3), ints(5))
     keep = []
     with record() as outer:
         keep.append(new(9))
@@ -155,3 +154,19 @@ def test_a_damaged_profile_in_a_recording() -> None:
     assert not recording.exact
     assert recording.peak_bytes == 0
     still_works()
+
+
+def test_a_profile_that_does_not_fit_in_memory() -> None:
+    with (
+        mock.patch.object(profiler, "read_profile", side_effect=MemoryError),
+        pytest.raises(ProfileError, match=re.escape(notes.TOO_LITTLE_MEMORY)),
+        record() as recording,
+    ):
+        new(9)
+    assert not recording.exact
+    still_works()
+
+
+def test_a_profiler_that_was_not_started_has_no_profile() -> None:
+    with pytest.raises(ProfileError, match="call start first"):
+        profiler.Profiler().end()

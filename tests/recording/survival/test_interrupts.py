@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 
 import lessons_lib as ll
+from lessons_lib.common import runtime
 from lessons_lib.recording import (
     call_watcher,
     gate,
@@ -194,3 +195,16 @@ def test_an_interrupt_in_another_handlers_hands() -> None:
     assert came == [signal.SIGINT]
     assert recording.peak_bytes == 36
     del x
+
+
+def test_a_block_that_a_forked_child_leaves_stays_its_parents() -> None:
+    watch = record()
+    recording = watch.__enter__()
+    kept = new(9)
+    with mock.patch.object(runtime, "home_process", 0):
+        with pytest.raises(RuntimeError, match="spawn"):
+            watch.__exit__(None, None, None)
+        watch.__exit__(KeyError, KeyError(), None)  # the program's own error is enough
+    watch.__exit__(None, None, None)
+    assert (recording.kept_bytes, recording.exact) == (36, True)
+    del kept
