@@ -170,18 +170,19 @@ def test_three_figures_are_at_the_top():
 
 
 def test_the_table_of_steps_has_the_first_step_and_the_others_of_each_epoch():
-    marks = [StepMark(0.0, Said.EPOCH, 0), StepMark(0.1, Said.END), StepMark(0.2, Said.END)]
-    marks += [StepMark(0.3, Said.EPOCH, 1), StepMark(0.4, Said.END)]
-    steps = steps_of(marks, np.array([0.0, 0.05, 0.15, 0.35]), np.array([0, 1024, 3072, 7168]))
+    marks = [StepMark(0.0, Said.EPOCH), StepMark(0.1, Said.END, 0, 1024, 1024)]
+    marks += [StepMark(0.2, Said.END, 0, 3072, 3072), StepMark(0.3, Said.EPOCH, 1, 3072, 3072)]
+    marks += [StepMark(0.4, Said.END, 0, 7168, 8192)]
+    steps = steps_of(marks)
     assert "3 steps in 2 epochs" in repr(steps)
     rows = re.findall(r"<tr>(.*?)</tr>", steps._repr_html_(), re.DOTALL)[1:]
     cells = [[re.sub("<.*?>", "", cell) for cell in row.split("</td>")] for row in rows]
     assert [row[:4] for row in cells] == [
         ["first step", "1", "1 KiB", "1 KiB"],
         ["epoch 1", "1", "3 KiB", "2 KiB"],
-        ["epoch 2", "1", "7 KiB", "4 KiB"],
+        ["epoch 2", "1", "8 KiB", "4 KiB"],
     ]
-    assert steps_of(marks[:1], np.zeros(1), np.zeros(1, int))._repr_html_().count("<tr>") == 1
+    assert steps_of(marks[:1])._repr_html_().count("<tr>") == 1
 
 
 def test_a_program_without_keras_has_no_steps(monkeypatch):
