@@ -114,14 +114,18 @@ class ProgramReport:
         recording = self.recording
         traces = 0 if self.traces is None else self.traces.new_traces
         versions = ", ".join(f"{name} {version}" for name, version in recording.versions.items())
+        peak = f"{format_bytes(recording.peak_bytes)} ({recording.peak_bytes:,} bytes)"
+        about, part = "", ""
+        if recording.unwatched:  # the allocator rounds up what it counts
+            peak, about, part = f"≈ {format_bytes(recording.peak_bytes)}", "≈ ", " that was watched"
         rows = [
-            ("peak", f"{format_bytes(recording.peak_bytes)} ({recording.peak_bytes:,} bytes)"),
+            ("peak", peak),
             ("held by the allocator for it", format_bytes(recording.held_bytes)),
             ("process (resident set)", _resident(recording.resident_bytes)),
             ("reached after", f"≈ {recording.peak_at:.3g} s of ≈ {recording.seconds:.3g} s"),
-            ("kept at the end", format_bytes(recording.kept_bytes)),
-            ("allocated in all", format_bytes(recording.allocated_bytes)),
-            ("buffers", f"{recording.buffers.total:,}"),
+            ("kept at the end", f"{about}{format_bytes(recording.kept_bytes)}"),
+            (f"allocated in all{part}", format_bytes(recording.allocated_bytes)),
+            (f"buffers{part}", f"{recording.buffers.total:,}"),
             ("traces of tf.function", f"{traces:,}"),
             ("figures", "exact" if recording.exact else "not exact: see the end of the page"),
             ("versions", versions),

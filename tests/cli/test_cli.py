@@ -17,6 +17,7 @@ import lessons_lib as ll
 from lessons_lib.cli import html_report, program
 from lessons_lib.cli import main as cli
 from lessons_lib.cli.html_report import ProgramReport
+from tests.support.drawn import rested, small
 from tests.support.state import state
 
 tf = ll.runtime.tf
@@ -255,6 +256,15 @@ def test_what_a_thread_does_after_the_main_program_is_in_the_report(folder: Path
     )
     run_script(folder, source)
     assert "4 MiB" in Page(folder / "report.html").text
+
+
+def test_figures_of_a_program_that_was_watched_in_parts_say_so() -> None:
+    page = ProgramReport("x", rested(), None, "It ran.").html()
+    assert re.search(r"peak</td><td[^>]*>≈ 4 MiB<", page)
+    assert "allocated in all that was watched" in page
+    whole = ProgramReport("x", small(), None, "It ran.").html()
+    assert "12 MiB (12,582,912 bytes)" in whole
+    assert "that was watched" not in whole
 
 
 def test_picture_that_cannot_be_drawn_leaves_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
