@@ -49,7 +49,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
     share : float, optional
         How much of the time watching may take, over 0 and up to 1.  After the first seconds, a
         recording is watched in windows, and in between the allocator's counters are read; 1
-        watches all.  Without it, a thousand small steps are watched whole, and then 5 %.
+        watches all.  Without it, a thousand small steps are watched whole, and then 4 %.
     chains : bool
         Whether eager operations, too, are tied to all lines that called one another; this costs
         some microseconds more.  See `Recording.by_line`.
