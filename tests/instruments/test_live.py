@@ -8,6 +8,7 @@ import os
 import weakref
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -285,6 +286,26 @@ def test_arrays_of_objects_hold_tensors() -> None:
     plain = [tf.ones(ODD)]
     assert "plain in test_arrays" in chain_of(ODD)
     del plain
+
+
+class Shelf(tf.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        self.kept = {"a": tf.ones(ODD), "deep": {"b": tf.Variable(tf.ones(ODD))}}
+
+
+def test_what_passes_for_a_dict_has_its_name() -> None:
+    # TensorFlow puts a wrapper around a module's dicts, which is none itself.
+    shelf, mocked, plain = Shelf(), mock.MagicMock(spec=dict), {"c": tf.ones(ODD)}
+    mocked.batch = tf.ones(ODD)
+    holders = sorted(row.holder for row in live_tensors().rows if row.shape == ODD)
+    where = "in test_what_passes_for_a_dict_has_its_name()"
+    assert [holder for holder in holders if not holder.startswith("mocked")] == [
+        f"plain {where} (dict) → tf.Tensor",
+        f"shelf {where} (Shelf) → .kept (_DictWrapper) → ['deep'] (_DictWrapper) → tf.Variable",
+        f"shelf {where} (Shelf) → .kept (_DictWrapper) → tf.Tensor",
+    ]
+    assert any(holder.startswith(f"mocked {where}") for holder in holders)
+    del shelf, mocked, plain
 
 
 class Training:

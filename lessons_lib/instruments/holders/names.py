@@ -149,7 +149,7 @@ def named_parts(owner: types.FunctionType | type) -> list[tuple[str, Any]]:
 def link(parent: object, child: object) -> str | None:
     """Say how a parent holds a child: ``.saved``, ``['key']``; empty when it needs no word."""
     match parent:
-        case dict():
+        case dict() if not is_proxy(parent):
             for key, value in items_of(parent):
                 if value is child:
                     return f"[{_short(key)}]"
@@ -192,6 +192,14 @@ def items_of(mapping: dict[Any, Any]) -> list[tuple[Any, Any]]:
     return []
 
 
+def is_proxy(thing: object) -> bool:
+    """Tell whether an object passes for a dict and is none.
+
+    Such as what TensorFlow puts around the dicts of a ``tf.Module``, or a mock.
+    """
+    return isinstance(thing, dict) and not issubclass(type(thing), dict)
+
+
 def _slot_link(parent: object, child: object) -> str:
     for cls in type(parent).__mro__:
         for name, member in list(vars(cls).items()):
@@ -226,7 +234,7 @@ def _is_inner(parent: object, child: object) -> bool:
         return child is parent.__closure__ or child is parent.__dict__
     if isinstance(parent, CACHE):
         return isinstance(child, dict)
-    return isinstance(child, dict) and instance_dict(parent) is child
+    return isinstance(child, dict) and (is_proxy(parent) or instance_dict(parent) is child)
 
 
 def _word(down: list[object], parent: object, child: object) -> str:
@@ -240,7 +248,7 @@ def _word(down: list[object], parent: object, child: object) -> str:
     if _is_node(parent):
         contexts = [thing for thing in down if isinstance(thing, contextvars.Context)]
         return next((f" {var.name}" for c in contexts for var, v in c.items() if v is child), "")
-    if isinstance(parent, dict):
+    if isinstance(parent, dict) and not is_proxy(parent):
         position = next(i for i, t in enumerate(down) if t is parent)
         owner = down[position - 1] if position else None
         if owner is not None and instance_dict(owner) is parent:
