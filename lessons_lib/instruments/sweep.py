@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from lessons_lib.common.arguments import check_count
 from lessons_lib.common.results import Result, html_table, summary_html
@@ -23,6 +24,11 @@ from lessons_lib.instruments.peak import Peak, peak
 QUANTITIES: Final = {"peak": "peak", "kept": "kept bytes", "allocated": "allocated in all"}
 #: Figures are written to two decimals, so a law that is this near goes through them.
 _NEAR: Final = 0.011
+#: By so much of a figure what is written of a law may miss it; the last decimals beyond are noise.
+_ROUNDED, _ROUNDED_ABOUT = 0.005, 0.05
+_MOST_DECIMALS: Final = 6
+#: Of figures below this a law is written in a smaller unit, rather than with many decimals.
+_SMALL: Final = 0.5
 #: Noisy figures that lie within this of each other do not follow the parameter.
 _FLAT: Final = 0.05
 _EXPONENTS: Final = {2: "²", 1: "", 0: ""}
@@ -299,29 +305,45 @@ def fitted(
         matrix = np.array([[term(n) for term in terms.values()] for n in figures], float)
         found = tuple(np.linalg.lstsq(matrix, values, rcond=None)[0].tolist())
         near = float(np.abs(matrix @ np.array(found) - values).max()) <= _NEAR
-        return found, _written(found, list(terms), about=noisy or not near)
+        return found, _law(found, list(terms), matrix, about=noisy or not near)
     # A law says more than its points only if there are more points than coefficients.
     for degree in range(min(3, len(ns) - 1)):
         found = tuple(np.polyfit(ns, values, degree).tolist())
         if not noisy and float(np.abs(np.polyval(found, ns) - values).max()) <= _NEAR:
-            return found, _written(found, _powers(name, degree), about=False)
+            return found, _law(found, _powers(name, degree), np.vander(ns, degree + 1), about=False)
     degree = int(np.ptp(values) > _FLAT)
     found = tuple(np.polyfit(ns, values, degree).tolist())
-    return found, _written(found, _powers(name, degree), about=True)
+    return found, _law(found, _powers(name, degree), np.vander(ns, degree + 1), about=True)
 
 
 def _powers(name: str, degree: int) -> list[str]:
     return [f"{name}{_EXPONENTS[power]}" if power else "" for power in range(degree, -1, -1)]
 
 
-def _written(coefficients: Sequence[float], terms: Sequence[str], *, about: bool) -> str:
+def _law(
+    coefficients: Sequence[float], terms: Sequence[str], matrix: npt.NDArray[Any], *, about: bool
+) -> str:
+    """Write a law with as many decimals as it needs to give its figures."""
+    least, share = (1, _ROUNDED_ABOUT) if about else (2, _ROUNDED)
+    values = matrix @ np.array(coefficients)
+    most = np.maximum(2 * _NEAR, share * np.abs(values))
+    for decimals in range(least, _MOST_DECIMALS + 1):
+        rounded = np.round(coefficients, decimals)
+        if (np.abs(matrix @ rounded - values) <= most).all():
+            break
+        if not about and not rounded.any() and np.abs(values).max() < _SMALL:
+            break
+    return _written([float(number) for number in rounded], terms, decimals, about=about)
+
+
+def _written(numbers: Sequence[float], terms: Sequence[str], decimals: int, *, about: bool) -> str:
     """Write a law: ``2 n + 1``, ``0.5 n² − 1``, ``≈ 1.0 n + 2.5``."""
     parts: list[str] = []
-    for value, term in zip(coefficients, terms, strict=True):
-        number = round(value, 1 if about else 2)
+    for number, term in zip(numbers, terms, strict=True):
         if not number and not (about and term):  # a noisy law has its parameter in every run
             continue
-        size = f"{abs(number):.1f}" if about else f"{abs(number):g}"
+        size = f"{abs(number):.{decimals}f}"
+        size = size if about else size.rstrip("0").rstrip(".")
         text = term if term and size == "1" else f"{size} {term}".strip()
         sign = ("− " if number < 0 else "+ ") if parts else ("−" if number < 0 else "")
         parts.append(f"{sign}{text}")

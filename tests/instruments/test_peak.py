@@ -184,6 +184,12 @@ def test_law_of_what_is_small_has_a_unit_of_its_own(x: Any) -> None:
         ({1: 1, 2: 2}, "≈ 1.0 n"),  # and a line through any two
         ({1: 3, 2: 3}, "3"),
         ({5: 5, 10: 11, 15: 15}, "≈ 1.0 n + 0.3"),
+        # What is written gives the figures, too.
+        ({n: n * n / 64 for n in (2, 4, 6, 8)}, "0.0156 n²"),
+        ({n: n * 4 / 1024 for n in (100, 200, 1000)}, "0.0039 n"),
+        ({n: n / 3 + 1 for n in (3, 9, 90)}, "0.333 n + 1"),
+        ({100: 5, 200: 9, 1000: 41.2}, "≈ 0.04 n + 0.97"),
+        ({5: 0.0003, 10: 0.0006, 40: 0.0024}, "0"),  # the law of what is small has its unit
     ],
 )
 def test_a_law_is_said_only_where_it_goes_through_all_points(
