@@ -38,6 +38,10 @@ class Said(StrEnum):
 _SAID: Final = tuple(Said)
 #: More epochs are put together in the table.
 _MOST_GROUPS: Final = 12
+#: Of longer rows of steps so many are compared, each with each.
+_MOST_LEVELS: Final = 400
+#: Among so few steps none is called unlike the others.
+_FEW: Final = 2
 
 
 class StepMark(NamedTuple):
@@ -126,8 +130,13 @@ class Steps(Result, Sequence[StepMemory]):
 
     @property
     def kept_per_step(self) -> int:
-        """What a steady step keeps: the middle one, in bytes; 0 where there is none."""
-        return int(np.median([row.kept_bytes for row in self.steady])) if self.steady else 0
+        """What a steady step keeps, in bytes; 0 where there is none.
+
+        Where steps keep unlike amounts, as with a log that is written every tenth step, the growth
+        from step to step: the median over all pairs (Theil-Sen), without the one step that is most
+        unlike the others.
+        """
+        return _per_step(self.steady)
 
     def __repr__(self) -> str:
         if not self.rows:
@@ -136,7 +145,7 @@ class Steps(Result, Sequence[StepMemory]):
         rest = ""
         if self.steady:
             peak = _bytes(max(row.peak_bytes for row in self.steady), self.steady)
-            rest = f", then peak {peak}, kept {_bytes(self.kept_per_step, self.steady)} a step"
+            rest = f", then peak {peak}, kept {_kept(self.steady)} a step"
         epochs = f" in {counted(len(self.epochs), 'epoch')}" if len(self.epochs) > 1 else ""
         return (
             f"<Steps: {counted(len(self), 'step')}{epochs}, the first: "
@@ -148,6 +157,27 @@ class Steps(Result, Sequence[StepMemory]):
 def _bytes(nbytes: int, steps: Iterable[StepMemory]) -> str:
     """Write a size that was found in steps."""
     return f"{'' if all(step.exact for step in steps) else '≈ '}{format_bytes(nbytes)}"
+
+
+def _per_step(steps: Sequence[StepMemory]) -> int:
+    """Give the growth from step to step, in bytes; what was kept once, by one step, is none."""
+    kept = np.array([step.kept_bytes for step in steps], np.float64)
+    if len(steps) <= 1 or (kept == kept[0]).all():
+        return steps[0].kept_bytes if steps else 0
+    usual = np.median(kept)
+    unlike = np.abs(kept - usual)
+    if len(kept) > _FEW and (unlike == unlike.max()).sum() == 1:
+        kept[unlike.argmax()] = usual
+    levels = np.concatenate(([0], kept.cumsum()))
+    at = np.unique(np.linspace(0, len(kept), _MOST_LEVELS).round().astype(np.int64))
+    first, second = np.triu_indices(len(at), 1)
+    slopes = (levels[at[second]] - levels[at[first]]) / (at[second] - at[first])
+    return round(float(np.median(slopes)))
+
+
+def _kept(steps: Sequence[StepMemory]) -> str:
+    exact = all(step.exact for step in steps) and len({step.kept_bytes for step in steps}) <= 1
+    return f"{'' if exact else '≈ '}{format_bytes(_per_step(steps))}"
 
 
 @summary_html.register
@@ -168,7 +198,7 @@ def _(result: Steps) -> str:
             len(steps),
             _bytes(max(step.peak_bytes for step in steps), steps),
             _bytes(sum(step.kept_bytes for step in steps), steps),
-            _bytes(int(np.median([step.kept_bytes for step in steps])), steps),
+            _kept(steps),
             about_seconds(sum(step.seconds for step in steps)),
         )
         for name, steps in groups

@@ -48,6 +48,22 @@ def test_a_loop_says_its_steps():
         rec.step()
 
 
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        ([0, 0, 3 * MIB] * 10, "kept ≈ 1 MiB a step"),  # as a log that is written now and then
+        ([0, 2 * MIB] * 10, "kept ≈ 1 MiB a step"),
+        ([0] * 10 + [64 * MIB] + [0] * 10, "kept ≈ 0 B a step"),
+        ([MIB, MIB, MIB, -3 * MIB] * 5, "kept ≈ 0 B a step"),
+        ([MIB] * 20, "kept 1 MiB a step"),
+    ],
+)
+def test_steps_that_keep_unlike_amounts_tell_their_growth(kept: list[int], told: str) -> None:
+    rows = [StepMemory(0, i, 0.0, 0.0, 0, nbytes) for i, nbytes in enumerate([8 * MIB, *kept])]
+    assert repr(Steps(tuple(rows))).endswith(f"{told}>")
+    assert f">{told[5:-7]}</td>" in Steps(tuple(rows))._repr_html_()
+
+
 def test_steps_do_not_depend_on_how_well_two_clocks_agree(monkeypatch):
     length, one, kept = tf.constant([MIB // 4]), tf.constant(1.0), list[Any]()
     late = types.SimpleNamespace(perf_counter=lambda: time.perf_counter() + 1)
