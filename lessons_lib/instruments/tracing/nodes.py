@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from lessons_lib.common.runtime import tf
+
 
 class PartKind(StrEnum):
     """What an argument, or a part of one, is to the key."""
@@ -113,6 +115,12 @@ class Node:
     trainable: bool = True
     keyword_only: bool = False
     full_text: str = ""
+
+    @property
+    def type_spec(self) -> Any:
+        """What stands for another type in the key: its TypeSpec; None for all else."""
+        spec = self.key[-1] if isinstance(self.key, tuple) else None
+        return spec if isinstance(spec, tf.TypeSpec) else None
 
     @property
     def is_gone(self) -> bool:

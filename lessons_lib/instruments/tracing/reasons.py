@@ -188,10 +188,12 @@ def differences(new: Node, old: Node) -> Iterator[Difference]:
             parts = zip(new.children, old.children, strict=True)
             found = [difference for a, b in parts for difference in differences(a, b)]
             yield from found or [_structure(new, old)]
-        case (PartKind.OTHER, PartKind.OTHER) if new.structure == old.structure and (
-            (new.shape, new.dtype) != (old.shape, old.dtype)
+        case (PartKind.OTHER, PartKind.OTHER) if (
+            new.structure == old.structure and new.dtype != old.dtype
         ):
             yield from _tensors(new, old)
+        case (PartKind.OTHER, PartKind.OTHER) if new.type_spec and old.type_spec:
+            yield _specs(new, old)
         case _:
             yield _structure(new, old)
 
@@ -272,6 +274,18 @@ def _tensors(new: Node, old: Node) -> Iterator[Difference]:
         yield Difference(new.path, TraceCause.STRUCTURE, before, now, Detail.TRAINABLE, kinds=kinds)
     if same:
         yield _structure(new, old)
+
+
+def _specs(new: Node, old: Node) -> Difference:
+    """Tell ragged and sparse tensors apart: only where one type holds both, it is by shape."""
+    mine, other = new.type_spec, old.type_spec
+    if new.structure != old.structure or mine.most_specific_common_supertype([other]) is None:
+        return _structure(new, old)
+    before, now = shape_text(old.shape).strip(), shape_text(new.shape).strip()
+    if before == now:  # the shape of a part, as the number of rows of an IndexedSlices
+        before, now = old.full_text, new.full_text
+    detail = Detail.RELAXED if other.is_subtype_of(mine) else Detail.NONE
+    return Difference(new.path, TraceCause.SHAPE, before, now, detail, kinds=(old.kind, new.kind))
 
 
 def _relaxes(new: tuple[int | None, ...] | None, old: tuple[int | None, ...] | None) -> bool:

@@ -122,6 +122,10 @@ SIZES: dict[str, tuple[Body, Callable[[int], Any]]] = {
     "ranks": (total, lambda n: tf.ones([1] * n)),
     "ragged": (total, lambda n: tf.ragged.constant([[1.0]] * n)),
     "sparse": (lambda x: tf.sparse.reduce_sum(x), lambda n: tf.sparse.from_dense(tf.ones([n]))),
+    "indexed slices": (
+        lambda s: s.values * 2,
+        lambda n: tf.IndexedSlices(tf.ones([n]), tf.range(n)),
+    ),
     "extension type": (lambda m: m.values * 2, lambda n: Pair(tf.ones([n]), 1)),
     "iterator": (lambda it: next(it), lambda n: iter(tf.data.Dataset.from_tensors(tf.ones([n])))),
     "in a dict": (lambda d: d["a"] * 2, lambda n: {"a": tf.ones([n]), "b": 3}),
@@ -136,6 +140,19 @@ def test_shapes_of_all_kinds_can_be_relaxed(name: str) -> None:
     assert "reduce_retracing=True" in advice
     assert "nothing need be done" not in advice
     followed(body, [(make(n),) for n in (2, 3, 4, 5)], results, 2, reduce_retracing=True)
+
+
+def test_ragged_tensors_that_no_trace_can_share_are_of_different_forms() -> None:
+    flat, nested = [[1.0, 2.0], [3.0]], [[[1.0], [2.0]], [[3.0]]]
+    by_32 = tf.ragged.constant(flat, row_splits_dtype=tf.int32)
+    calls = [(tf.ragged.constant(flat),), (tf.ragged.constant(nested),), (by_32,)]
+    for some in (calls, calls[:2], [calls[0], calls[2]]):
+        fn, _ = traced(lambda x: x.flat_values, some, reduce_retracing=True)
+        report = trace_report(fn)
+        assert [t.cause for t in report.traces[1:]] == [TraceCause.STRUCTURE] * (len(some) - 1)
+        assert "comes in different forms" in report.advice
+        assert "reduce_retracing" not in report.advice
+        assert "nothing need be done" not in report.advice
 
 
 def test_sizes_that_are_not_known_are_not_called_relaxed() -> None:
