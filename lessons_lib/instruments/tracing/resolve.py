@@ -7,9 +7,10 @@ concrete function.  Nothing is traced or called here.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final
@@ -23,6 +24,8 @@ from lessons_lib.instruments.tracing.reasons import Key, context_of
 from lessons_lib.instruments.tracing.signatures import signature_of
 
 _DEPTH: Final = 20
+#: Of so many functions that one closes over, and those again, the codes tell what it was made from.
+_MOST_CODES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +213,32 @@ def code_of(python_function: Any) -> CodeType | None:
     if code is None:
         code = getattr(getattr(plain, "__call__", None), "__code__", None)  # noqa: B004
     return code
+
+
+def made_from(python_function: Any) -> Hashable:
+    """Give what a function was made from: its code, and that of the functions it closes over.
+
+    What a factory makes of two functions is not made from the same code, though its own is: Keras'
+    training and test functions are such two.
+    """
+    codes: list[Hashable] = []
+    waiting, seen = [python_function], set[int]()
+    while waiting and len(codes) < _MOST_CODES:
+        function = waiting.pop()
+        plain, _ = unwrapped(function)
+        code = code_of(function)
+        if code is None or id(plain) in seen:
+            continue
+        seen.add(id(plain))
+        codes.append((code.co_filename, code))
+        for cell in getattr(plain, "__closure__", None) or ():
+            with contextlib.suppress(ValueError):  # not filled yet
+                held = cell.cell_contents
+                if isinstance(held, tf.types.experimental.PolymorphicFunction):
+                    held = held.python_function
+                if inspect.isroutine(held) or isinstance(held, functools.partial):
+                    waiting.append(held)
+    return tuple(codes) or None
 
 
 def definition_line(python_function: Any) -> Line | None:

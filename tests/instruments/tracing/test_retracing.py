@@ -129,6 +129,38 @@ def test_a_function_made_in_a_loop_is_named_as_the_cause():
     assert twin.advice == ()
 
 
+def test_what_a_factory_makes_of_several_functions_is_not_made_from_the_same_code():
+    def compiled(step):
+        @tf.function
+        def run(x):
+            return step(x)
+
+        return run
+
+    class Steps:
+        def train(self, x):
+            return x * 2
+
+        def test(self, x):
+            return x * 3
+
+    steps, x = Steps(), tf.ones([1])
+    for pair in (
+        (compiled(lambda x: x * 2), compiled(lambda x: x * 3)),
+        (compiled(steps.train), compiled(steps.test)),
+        (compiled(compiled(steps.train)), compiled(compiled(steps.test))),
+    ):
+        with watch_retracing() as watch:
+            for made in pair:
+                made(x)
+        assert {report.remade for report in watch.reports} == {1}
+        assert watch.advice == ()
+    with watch_retracing() as watch:
+        for _ in range(2):
+            compiled(steps.train)(x)
+    assert "2 functions were made from the same code" in watch.advice[0]
+
+
 def test_an_instance_for_each_call_is_advised_on():
     with watch_retracing() as watch:
         for _ in range(3):
@@ -242,7 +274,7 @@ def test_keras_models_made_in_a_loop_are_named_as_the_cause():
     model = build()
     with watch_retracing() as twin:
         for _ in range(2):
-            model.fit(x, y, verbose=0)
+            model.fit(x, y, validation_data=(x, y), verbose=0)
     assert not any("Keras model" in advice for advice in twin.advice)
 
 
