@@ -144,6 +144,7 @@ def test_traces_are_in_the_report(folder: Path) -> None:
     assert "No function was traced." in Page(folder / "report.html").text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ending", "code", "outcome", "said"),
     [

@@ -197,6 +197,7 @@ def test_error_carries_the_table_at_the_peak(x: Any) -> None:
     assert "test_budget.py" in table._repr_html_()
 
 
+@pytest.mark.slow
 def test_nested_budgets_count_from_their_own_start(x: Any) -> None:
     with budget("2 MiB"):
         a = tf.sin(x)
@@ -251,6 +252,7 @@ def test_error_survives_pickling(x: Any) -> None:
     assert (again.limit_bytes, again.peak_bytes) == (0, S)
 
 
+@pytest.mark.slow
 def test_budget_that_cannot_be_checked_for_certain_warns(
     x: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

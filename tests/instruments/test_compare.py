@@ -102,6 +102,7 @@ def test_result_that_changes_from_call_to_call_is_not_blamed_on_the_other() -> N
     assert "from call to call" in str(disagreement)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd_call", [1, 2, 3])
 def test_result_that_differs_in_one_call_only_is_seen(odd_call: int) -> None:
     calls = iter(range(100))
@@ -304,6 +305,7 @@ def test_tolerance_can_be_given() -> None:
     assert first_difference(one, other, rtol=0.0) is not None
 
 
+@pytest.mark.slow
 def test_what_is_not_compared_is_named() -> None:
     shot = snapshot({"model": object(), "loss": 1.0})
     assert uncompared(shot) == ["result['model'] (object)"]

@@ -388,6 +388,7 @@ def test_without_the_extension_nothing_changes(shared: InteractiveShell) -> None
         assert after == before
 
 
+@pytest.mark.slow
 def test_a_foreign_profiler_is_one_sentence(run: Run, tmp_path: Any) -> None:
     tf = lessons_lib.common.runtime.tf
     tf.profiler.experimental.start(str(tmp_path))

@@ -75,6 +75,7 @@ def test_a_picture_is_the_same_each_time() -> None:
     assert repr(one.figure) == "<Figure: a training step>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["step", "many"])
 def test_images_are_of_a_sensible_size(name: str) -> None:
     figure: Any = CASES[name]().plot().figure

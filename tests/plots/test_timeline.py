@@ -31,6 +31,7 @@ from tests.support.drawn import (
 )
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("limit", [None, 30 * MIB, 33 * MIB])
 def test_no_text_is_cut_off_or_covers_another(name: str, limit: int | None) -> None:

@@ -18,6 +18,7 @@ def test_the_recorder_is_exact(check: Check) -> None:
     check(record)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [0, 1, 2, 3, 4, -1])
 def test_a_loss_is_noticed(lost: int, monkeypatch: pytest.MonkeyPatch) -> None:
     real = profiler.read_profile

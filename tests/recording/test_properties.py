@@ -104,6 +104,7 @@ def test_what_was_there_before(before: Program, program: Program) -> None:
             assert 0 <= times[0] <= times[1] <= recording.seconds  # type: ignore[operator]
 
 
+@pytest.mark.slow
 @given(program=programs(8))
 def test_breakdowns_and_the_timeline_add_up(program: Program) -> None:
     (peak, kept, allocated), recording = recorded((), program)

@@ -21,6 +21,8 @@ from lessons_lib.teaching.exercises.drawn import DrawnQuestion
 from lessons_lib.teaching.exercises.evidence import Table
 from lessons_lib.teaching.exercises.result import Status
 
+pytestmark = pytest.mark.slow
+
 ALL = [
     question
     for module in LESSONS.values()
@@ -306,7 +308,6 @@ def _concat(diagnosis: Any, recording: Recording) -> int:
     return allocated
 
 
-@pytest.mark.slow
 def test_the_evaluating_scripts_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     diagnosis = teaching.capstone.q3.diagnoses[1]
     found = measured(diagnosis)
@@ -362,7 +363,6 @@ def test_the_sharpening_scripts_faults(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.further
-@pytest.mark.slow
 def test_seats_side_by_side_get_different_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     question = DrawnQuestion(*teaching.capstone.q3.diagnoses)
     right = question.diagnosis.solution()

@@ -130,6 +130,7 @@ def test_right_answers_unlike_the_reference_pass(question: Question, answer: Any
     assert result.status is Status.PASSED, str(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", WRITTEN, ids=lambda q: q.key)
 def test_what_learners_see_is_the_same_function(question: Question) -> None:
     exercise = question.exercise
@@ -178,6 +179,7 @@ def test_written_exercises_are_whole(question: Question) -> None:
     assert ": Any" not in code.source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", WRITTEN, ids=lambda q: q.key)
 def test_inputs_follow_from_the_seed_and_hold_no_answer(question: Question) -> None:
     exercise = question.exercise

@@ -65,6 +65,7 @@ def _kept_by_a_function_inside() -> Any:
     return step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "name", "line"),
     [

@@ -150,6 +150,7 @@ def test_the_ceiling_covers_numpy_before_the_bytes_are_taken(call: Callable[[], 
     assert caught.value.by is Limited.MEMORY
 
 
+@pytest.mark.slow
 def test_the_ceiling_covers_python_objects() -> None:
     with pytest.raises(Tripped, match="more than 32 MiB of memory"):
         with Meter(seconds=60, ceiling=32 * 2**20):

@@ -189,6 +189,7 @@ def test_hanging_answers_are_stopped(answer: Any) -> None:
     assert grade(make_double(key="tests.q13"), double_solution).passed
 
 
+@pytest.mark.slow
 def test_hanging_in_another_thread_is_stopped() -> None:
     found: list[CheckResult] = []
     hasty = make_double(key="tests.q13", seconds=1.0)

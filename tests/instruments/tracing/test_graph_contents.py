@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.units import MIB
 from lessons_lib.instruments.tracing import (
@@ -199,6 +201,7 @@ def test_gradients_and_case_are_read():
     assert trace.constants[0].line.text.startswith("y = tf.switch_case")
 
 
+@pytest.mark.slow
 def test_a_compiled_function_is_read_alike():
     array = table()
     plain, compiled = (tf.function(lambda x: array * x, jit_compile=jit) for jit in (None, True))

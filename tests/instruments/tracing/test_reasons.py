@@ -272,6 +272,7 @@ def test_a_watch_describes_objects_that_die():
     assert "bound method Scale.apply" in trace_report(fn).traces[1].signature
 
 
+@pytest.mark.slow
 def test_an_object_kept_in_both_traces_is_not_blamed():
     fn, scale = tf.function(lambda owner, k: tf.constant(k)), Scale()
     fn(scale, 1)

@@ -176,6 +176,7 @@ def call_and_drop():
     return weakref.ref(fn), weakref.ref(tensor)
 
 
+@pytest.mark.slow
 def test_watching_keeps_nothing_alive():
     with watch_retracing() as watch:
         gone, held = call_and_drop()
@@ -260,6 +261,7 @@ def test_keras_fit_is_seen():
     assert not [report for report in second.reports if "one_step" in report.name]
 
 
+@pytest.mark.slow
 def test_keras_models_made_in_a_loop_are_named_as_the_cause():
     def build():
         model = tf.keras.Sequential([tf.keras.Input([4]), tf.keras.layers.Dense(1)])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import threading
 
+import pytest
+
 from lessons_lib.common.runtime import tf
 from lessons_lib.recording.recorder import record
 from tests.support.exactness_checks import nbytes, new
@@ -24,6 +26,7 @@ def test_xla() -> None:
     del y, z
 
 
+@pytest.mark.slow
 def test_keras_fit() -> None:
     model = tf.keras.Sequential([tf.keras.layers.Dense(4), tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")
@@ -59,6 +62,7 @@ def test_born_before_and_freed_in_another_thread() -> None:
     assert (recording.peak_bytes, recording.kept_bytes) == (0, -36)
 
 
+@pytest.mark.slow
 def test_the_instruments_themselves_do_not_grow() -> None:
     import tracemalloc
 
