@@ -78,10 +78,11 @@ def check_does_work(fn: Any, what: str) -> Any:
 
 
 def _lazy(fn: Callable[..., Any]) -> bool:
-    return (
-        inspect.isgeneratorfunction(fn)
-        or inspect.iscoroutinefunction(fn)
-        or inspect.isasyncgenfunction(fn)
+    return any(
+        inspect.isgeneratorfunction(called)
+        or inspect.iscoroutinefunction(called)
+        or inspect.isasyncgenfunction(called)
+        for called in (fn, getattr(type(fn), "__call__", None))  # noqa: B004
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,10 +34,28 @@ async def later() -> None:
     """Be a coroutine."""
 
 
+class Later:
+    """Be called as a coroutine is."""
+
+    async def __call__(self, *given: Any) -> None: ...
+
+
 def compiled() -> Any:
     """Give a small compiled model."""
     model = tf.keras.Sequential([tf.keras.Input([2]), tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")
+    return model
+
+
+def left_half_built() -> Any:
+    """Give a model whose first fit failed in the middle, so that Adam's slots have no value."""
+    model = tf.keras.Sequential([tf.keras.Input([2]), tf.keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    step = model.train_step
+    model.train_step = lambda data: step(data)["no such key"]
+    with contextlib.suppress(KeyError):
+        model.fit(ROWS, ROWS[:, :1], verbose=0)
+    model.train_step = step
     return model
 
 
@@ -51,7 +70,7 @@ SIZES: tuple[Any, ...] = (
     None, "", " ", "MiB", "30", "30 MiBs", "30 megs", "1,5 GB", "-1 MiB", -1, "nan MiB", "inf GiB",
     "∞ GiB", "1e999 MiB", 1.5, True, [], b"1 MiB", "30 MiB of it", 1j,
 )  # fmt: skip
-FUNCTIONS: tuple[Any, ...] = (None, 3, "step", [], needs_one, later)
+FUNCTIONS: tuple[Any, ...] = (None, 3, "step", [], needs_one, later, Later())
 COUNTS: tuple[Any, ...] = (None, "3", 2.5, True, -1, [3], np.ones(3))
 
 #: For every public name, calls that cannot work; what is only a result's class has none.
@@ -86,10 +105,12 @@ CALLS: dict[str, list[Any]] = {
     + [lambda n=n: ll.live_tensors(names=n) for n in COUNTS],
     "trace_report": [lambda f=f: ll.trace_report(f) for f in (None, 3, "f", [], nothing)],
     "count_traces": [lambda f=f: ll.count_traces(f) for f in (None, 3, "f", [], nothing)],
-    "op_memory": [lambda f=f: ll.op_memory(f, 1.0) for f in (None, 3, "tf.sin", [])],
+    "op_memory": [lambda f=f: ll.op_memory(f, 1.0) for f in (None, 3, "sin", [], later)],
     "op_atlas": [lambda g=g: ll.op_atlas(g) for g in (3, "no such group", ["shape", 3])],
     "training_memory": [lambda m=m: ll.training_memory(m, ROWS, ROWS) for m in (None, 3, "m")]
+    + [lambda f=f: ll.training_memory(f, ROWS) for f in (later, pieces, Later())]
     + [
+        lambda: ll.training_memory(left_half_built(), ROWS, ROWS[:, :1]),
         lambda: ll.training_memory(tf.keras.Sequential([tf.keras.layers.Dense(1)]), ROWS, ROWS),
         lambda: ll.training_memory(compiled(), ROWS, ROWS[:2]),
         lambda: ll.training_memory(compiled(), ROWS[:0], ROWS[:0]),

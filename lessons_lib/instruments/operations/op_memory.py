@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from lessons_lib.common.arguments import check_does_work
 from lessons_lib.common.gc_control import frozen_heap
 from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.runtime import require_home_process, tf
@@ -200,6 +201,7 @@ def op_memory(op: Callable[..., Any], *inputs: Any, xla: bool = False, label: st
             f"op_memory calls an operation with its inputs, and {type(op).__name__} cannot be "
             "called: give a function, for example op_memory(tf.sin, x)"
         )
+    check_does_work(op, "op_memory")
     require_home_process()
     with frozen_heap():  # what was there before need not be looked at
         try:

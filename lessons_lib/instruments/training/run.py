@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import psutil
 
+from lessons_lib.common.arguments import check_does_work
 from lessons_lib.common.gc_control import quick_collection
 from lessons_lib.common.internals.training import build_as_fit_does
 from lessons_lib.common.runtime import require_home_process, tf
@@ -138,6 +139,7 @@ def _of_callable(step: Any, x: Any, y: Any, sample_weight: Any) -> _Target:
             f"training_memory takes a Keras model or a training step, not {type(step).__name__}: "
             "give a keras.Model that was compiled, or a function"
         )
+    check_does_work(step, "training_memory")
     batch = inputs.of_step(step, x, y, sample_weight)
     python = getattr(step, "python_function", None)
     name = getattr(python or step, "__name__", type(step).__name__)

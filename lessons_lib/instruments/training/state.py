@@ -196,9 +196,21 @@ class State:
             self.add(variable)
 
     def add(self, variable: tf.Variable) -> None:
-        """Save a variable's value."""
+        """Save a variable's value.
+
+        Raises
+        ------
+        ValueError
+            If it has none.
+        """
         if id(variable) not in self._values and variable.dtype not in (tf.resource, tf.variant):
-            self._values[id(variable)] = (variable, variable.numpy())
+            value = variable.numpy()
+            if not variable.shape.is_compatible_with(value.shape):
+                raise ValueError(
+                    f"the variable {variable.name.strip()} has no value, as where a fit failed "
+                    "while it was traced: compile the model again, with a new optimizer"
+                )
+            self._values[id(variable)] = (variable, value)
 
     def restore(self) -> None:
         """Give everything back."""
