@@ -169,7 +169,20 @@ class _Owner:
     bound: bool  # a method: TensorFlow makes a function for each instance
     earlier: int
     keys: list[Key]
+    instance: str  # class of a method's instance
     entries: list[_Entry] = field(default_factory=list)
+
+    @property
+    def likeness(self) -> Hashable:
+        """What functions share that may be one function, made again; None where it is not known.
+
+        A factory makes two models' functions from the same code, but their graphs differ.
+        """
+        if self.code is None or not self.entries:
+            return None
+        held = self.entries[0].contents
+        taken = tuple((capture.kind, capture.shape, capture.dtype) for capture in held.captures)
+        return self.code, self.instance, held.ops, taken
 
     @property
     def whose(self) -> FunctionOwner:
@@ -224,6 +237,7 @@ class _Watcher:
                 instance is not None,
                 len(keys),
                 keys,
+                "" if instance is None else str(type(instance)),
             )
             self.owners[id(identity)] = owner
         return owner
@@ -243,7 +257,7 @@ class _Watcher:
                 )
                 for owner, entry in self.order
             }
-            alike = Counter(owner.code for owner in self.owners.values() if owner.code is not None)
+            alike = Counter(owner.likeness for owner in self.owners.values())
             reports = tuple(
                 _report(owner, [made[id(entry)] for entry in owner.entries], alike)
                 for owner in self.owners.values()
@@ -275,7 +289,7 @@ def _known_key(concrete: Any, context: tuple[tuple[str, Any], ...]) -> Key:
 
 
 def _report(owner: _Owner, traces: Sequence[Trace], alike: Counter[Hashable]) -> TraceReport:
-    remade = max(1, alike.get(owner.code, 1))
+    remade = 1 if owner.likeness is None else alike[owner.likeness]
     advice = advise(traces, owner.keys, owner.whose)
     causes = {trace.cause for trace in traces}
     if remade > 1 and causes <= {TraceCause.FIRST, TraceCause.VARIABLES}:

@@ -131,7 +131,7 @@ class TraceReport(Result):
         The one change that would help most; empty when nothing need be done.
     remade : int
         From `watch_retracing`: how many functions made from the same code were traced in the
-        block, this one included.
+        block to graphs that are alike, this one included.
     notes : tuple of str
         What else should be known.
     """

@@ -161,6 +161,33 @@ def test_what_a_factory_makes_of_several_functions_is_not_made_from_the_same_cod
     assert "2 functions were made from the same code" in watch.advice[0]
 
 
+def test_functions_whose_graphs_differ_are_not_one_made_again():
+    class Scaled:
+        def __init__(self, size):
+            self.by = tf.ones([size])
+
+        @tf.function
+        def run(self, x):
+            return x * self.by
+
+    class Twice(Scaled):
+        pass
+
+    x = tf.ones([1])
+    for pair in ((Scaled(2), Scaled(3)), (Scaled(2), Twice(2))):
+        with watch_retracing() as watch:
+            for scaled in pair:
+                scaled.run(x)
+        assert watch.advice == ()
+    small, large = (tf.keras.Sequential([tf.keras.layers.Dense(n)]) for n in (1, 2))
+    for model in (small, large):
+        model.compile("sgd", "mse")
+    with watch_retracing() as watch:
+        for model in (small, large):
+            model.train_on_batch(tf.ones([2, 3]), tf.ones([2, 1]))
+    assert watch.advice == ()
+
+
 def test_an_instance_for_each_call_is_advised_on():
     with watch_retracing() as watch:
         for _ in range(3):
