@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -23,32 +22,21 @@ from lessons_lib.instruments.training.batch_size import CannotRunError
 from lessons_lib.recording import session
 from lessons_lib.recording.buffers import BufferStore, Purpose, Site
 from lessons_lib.recording.composition import held_since
+from tests.support.trained import (
+    BATCH,
+    DEPTH,
+    ENCODER,
+    FLOAT,
+    LAYER,
+    WEIGHTS,
+    WIDTH,
+    Encoder,
+    build,
+)
 
 pytestmark = pytest.mark.slow
 
 tf = ll.runtime.tf
-
-WIDTH, DEPTH, BATCH = 128, 3, 256
-FLOAT = 4
-LAYER = BATCH * WIDTH * FLOAT
-#: Kernels, biases, and the head with one output.
-WEIGHTS = (DEPTH * (WIDTH * WIDTH + WIDTH) + WIDTH + 1) * FLOAT
-
-
-def build(optimizer: object = "adam", **options: object) -> object:
-    layers = [tf.keras.layers.Dense(WIDTH, "tanh", name=f"hidden{i}") for i in range(DEPTH)]
-    model = tf.keras.Sequential([tf.keras.Input([WIDTH]), *layers, tf.keras.layers.Dense(1)])
-    model.compile(optimizer, "mse", **options)
-    return model
-
-
-@pytest.fixture(scope="module")
-def batch() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    return (
-        rng.normal(size=(BATCH, WIDTH)).astype(np.float32),
-        rng.normal(size=(BATCH, 1)).astype(np.float32),
-    )
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["graph", "eager"])
@@ -237,289 +225,6 @@ def test_dropout_and_batch_norm_leave_little_untold(batch):
     step = training_memory(model, *batch)
     assert sum(step.categories.values()) == step.peak_bytes
     assert step.categories[Category.OTHER] <= step.peak_bytes // 20
-
-
-class Noise(tf.keras.layers.Layer):
-    """Draws from Keras' global generator."""
-
-    def call(self, x):
-        return x + 0.01 * tf.keras.random.normal(tf.shape(x))
-
-
-class FromAMillion(tf.keras.metrics.Metric):
-    """A metric that does not begin with 0."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.total = self.add_variable((), lambda shape, dtype: tf.fill(shape, 1e6), name="total")
-
-    def update_state(self, y, y_pred, sample_weight=None):
-        self.total.assign_add(1.0)
-
-    def result(self):
-        return self.total
-
-    def reset_state(self):
-        self.total.assign(1e6)
-
-
-def noisy_model(eagerly: bool) -> object:
-    layers = tf.keras.layers
-    body = [layers.Dense(16), layers.BatchNormalization(), layers.Dropout(0.5), Noise()]
-    model = tf.keras.Sequential([tf.keras.Input([WIDTH]), *body, layers.Dense(1)])
-    model.compile("adam", "mse", metrics=[FromAMillion()], run_eagerly=eagerly)
-    return model
-
-
-class Gan(tf.keras.Model):
-    """Two models with optimizers of their own, kept in attributes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        layers = tf.keras.layers
-        self.maker = tf.keras.Sequential([tf.keras.Input([8]), layers.Dense(64)])
-        self.judge = tf.keras.Sequential([tf.keras.Input([64]), layers.Dense(1)])
-        self.optimizers = {name: tf.keras.optimizers.Adam() for name in ("maker", "judge")}
-        self.steps = 0
-        self.built = True
-
-    def train_step(self, real):
-        self.steps += 1
-        with tf.GradientTape(persistent=True) as tape:
-            made = self.maker(tf.random.normal((4, 8)))
-            good = -tf.reduce_mean(self.judge(made))
-            bad = -good - tf.reduce_mean(self.judge(real))
-        for name, loss in (("judge", bad), ("maker", good)):
-            weights = getattr(self, name).trainable_variables
-            self.optimizers[name].apply_gradients(
-                zip(tape.gradient(loss, weights), weights, strict=True)
-            )
-        return {"loss": bad}
-
-
-def everything(model: object) -> list[object]:
-    """List what may not change: variables and what is built, and the next draws of generators."""
-    metrics = model._compile_metrics if hasattr(model, "_compile_metrics") else None
-    optimizers = [model.optimizer, *getattr(model, "optimizers", {}).values()]
-    return [
-        *(v.numpy().tolist() for v in model.variables),
-        *([v.numpy().tolist() for v in o.variables] for o in optimizers if o is not None),
-        *(o.built for o in optimizers if o is not None),
-        metrics is not None and metrics.built,
-        [v.numpy().tolist() for metric in model.metrics for v in metric.variables],
-        getattr(model, "steps", 0),
-        model.train_function is None,
-        random.getstate(),
-        str(np.random.get_state()),  # noqa: NPY002 - the global one
-        str(vars(tf.keras.utils)["set_random_seed"]),
-    ]
-
-
-def gan(eagerly: bool) -> Gan:
-    model = Gan()
-    model.compile(run_eagerly=eagerly)
-    for name, optimizer in model.optimizers.items():
-        optimizer.build(getattr(model, name).trainable_variables)
-    return model
-
-
-@pytest.mark.each_value
-@pytest.mark.parametrize("eagerly", [False, True], ids=["graph", "eager"])
-@pytest.mark.parametrize("made", ["noisy", "trained", "gan"])
-def test_everything_is_left_as_it_was(batch, made, eagerly):
-    tf.keras.utils.set_random_seed(3)
-    model = gan(eagerly) if made == "gan" else noisy_model(eagerly)
-    data = (np.ones([16, 64], np.float32),) if made == "gan" else batch
-    if made == "trained":
-        model.fit(*batch, batch_size=64, verbose=0)
-    before = everything(model)
-    step = training_memory(model, *data)
-    assert everything(model) == before
-    if made == "gan":
-        slots = sum(
-            int(np.prod(v.shape)) * v.dtype.itemsize
-            if hasattr(v.dtype, "itemsize")
-            else v.value.dtype.size * int(np.prod(v.shape))
-            for optimizer in model.optimizers.values()
-            for v in optimizer.variables
-        )
-        # The optimizer that compile() made takes no part in the step.
-        assert step.series.bytes[Category.OPTIMIZER][0] == slots
-
-
-@pytest.mark.parametrize(
-    "eagerly", [False, pytest.param(True, marks=pytest.mark.further)], ids=["graph", "eager"]
-)
-def test_training_goes_on_as_if_it_had_never_been_measured(batch, eagerly):
-    losses, draws = [], []
-    for measured in (False, True):
-        tf.keras.utils.set_random_seed(11)
-        model = noisy_model(eagerly)
-        for _ in range(2):
-            if measured:
-                training_memory(model, *batch, budget=None)
-            history = model.fit(*batch, batch_size=128, epochs=1, verbose=0, shuffle=True)
-            losses.append(history.history["loss"])
-        draws.append(
-            [float(tf.random.normal(())), float(tf.keras.random.uniform(())), random.random()]
-        )
-    assert losses[:2] == losses[2:]
-    assert draws[0] == draws[1]
-
-
-def test_a_failing_step_leaves_the_model_as_it_was(batch):
-    class Broken(tf.keras.Model):
-        def __init__(self) -> None:
-            super().__init__()
-            self.dense = tf.keras.layers.Dense(1)
-            self.calls = 0
-
-        def call(self, x):
-            return self.dense(x)
-
-        def train_step(self, data):
-            self.dense.kernel.assign(tf.zeros_like(self.dense.kernel))
-            raise RuntimeError("a fault of the user's")
-
-    model = Broken()
-    model.compile("sgd", "mse", run_eagerly=True)
-    model(batch[0])
-    before = model.get_weights()
-    with pytest.raises(RuntimeError, match="a fault of the user's"):
-        training_memory(model, *batch)
-    assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))
-    with ll.record() as rec:  # no profiler was left running
-        pass
-    assert rec.peak_bytes == 0
-
-
-@pytest.mark.parametrize(
-    ("model", "x", "y", "error", "says"),
-    [
-        (object(), 4, 4, TypeError, "Keras model or a training step"),
-        ("uncompiled", 4, 4, ValueError, "compile"),
-        ("good", 4, 3, ValueError, "same number of examples"),
-        ("good", 0, 0, ValueError, "at least 1"),
-    ],
-)
-def test_wrong_arguments_get_one_clear_sentence(model, x, y, error, says):
-    if model == "uncompiled":
-        model = tf.keras.Sequential([tf.keras.Input([WIDTH]), tf.keras.layers.Dense(1)])
-    elif model == "good":
-        model = build()
-    with pytest.raises(error, match=says) as caught:
-        training_memory(model, np.ones([x, WIDTH], np.float32), np.ones([y, 1], np.float32))
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "says"),
-    [
-        (tf.data.Dataset.range(3), 1, "holds x and y already"),
-        (None, None, "the batch is empty"),
-        ([[1.0, 2.0], [3.0, 4.0]], 1, "holds a float, which has no examples"),
-        (tf.constant(1.0), tf.constant(1.0), "holds a scalar tensor, which has no examples"),
-        ("text", 1, "holds a str"),
-        ((row for row in [1]), None, "a generator or iterator loses"),
-    ],
-)
-def test_what_is_no_batch_gets_one_clear_sentence(x, y, says):
-    y = None if y is None else np.ones([2, 1], np.float32)
-    with pytest.raises(TypeError, match=says) as caught:
-        training_memory(build(), x, y)
-    assert "\n" not in str(caught.value)
-
-
-def inputs_of(step: object) -> int:
-    return int(step.series.bytes[Category.INPUTS][0])
-
-
-def test_inputs_are_cast_as_fit_casts_them(batch):
-    x, y = batch
-    rows = len(x) * (WIDTH + 1)
-    assert inputs_of(training_memory(build(), x.astype(np.float64), y)) == rows * FLOAT
-    assert inputs_of(training_memory(build(), x, y.astype(np.float64))) == rows * FLOAT
-    assert inputs_of(training_memory(build(), x, y)) == rows * FLOAT
-
-
-@pytest.mark.further
-def test_sample_weights_datasets_and_dicts_are_taken(batch):
-    x, y = batch
-    weights = np.ones(len(x), np.float64)
-    weighted = training_memory(build(), x, y, weights)
-    assert inputs_of(weighted) == len(x) * (WIDTH + 2) * FLOAT
-    data = tf.data.Dataset.from_tensor_slices((x, y, weights.astype(np.float32))).batch(64)
-    assert inputs_of(training_memory(build(), data)) == 64 * (WIDTH + 2) * FLOAT
-    parts = {name: tf.keras.Input([WIDTH], name=name) for name in ("left", "right")}
-    model = tf.keras.Model(parts, tf.keras.layers.Dense(1)(parts["left"] + parts["right"]))
-    model.compile("sgd", "mse")
-    both = training_memory(model, {"left": x, "right": x}, y)
-    assert inputs_of(both) == len(x) * (2 * WIDTH + 1) * FLOAT
-
-
-def test_ragged_and_sparse_inputs_are_taken():
-    class Sums(tf.keras.Model):
-        def __init__(self) -> None:
-            super().__init__()
-            self.dense = tf.keras.layers.Dense(1)
-            self.dense.build((None, 1))
-            self.built = True
-
-        def train_step(self, data):
-            x, y = data
-            if isinstance(x, tf.RaggedTensor):
-                row = tf.reduce_sum(x, axis=1, keepdims=True)
-            else:
-                row = tf.sparse.reduce_sum(x, axis=1, keepdims=True)
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean((self.dense(tf.reshape(row, (-1, 1))) - y) ** 2)
-            weights = self.dense.trainable_variables
-            self.optimizer.apply(tape.gradient(loss, weights), weights)
-            return {"loss": loss}
-
-    y = np.ones((3, 1), np.float32)
-    ragged = tf.ragged.constant([[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]])
-    sparse = tf.SparseTensor([[0, 0], [1, 2], [2, 1]], [1.0, 2.0, 3.0], [3, 4])
-    # Values and row splits; indices, values and shape.
-    sizes = {"ragged": (6 * 4 + 4 * 8, ragged), "sparse": (3 * 2 * 8 + 3 * 4 + 2 * 8, sparse)}
-    for expected, x in sizes.values():
-        model = Sums()
-        model.compile("sgd")
-        data = tf.data.Dataset.from_tensors((x, y))
-        assert inputs_of(training_memory(model, data)) == expected + y.nbytes
-
-
-class Encoder(tf.keras.Model):
-    """Learns without y."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.outer = tf.keras.layers.Dense(8), tf.keras.layers.Dense(32)
-
-    def call(self, x):
-        return self.outer(self.inner(x))
-
-    def train_step(self, data):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean((self(data) - data) ** 2)
-        weights = self.trainable_variables
-        self.optimizer.apply(tape.gradient(loss, weights), weights)
-        return {"loss": loss}
-
-
-ENCODER: int = (32 * 8 + 8 + 8 * 32 + 32) * FLOAT
-
-
-def test_a_model_without_y_is_measured():
-    x = np.ones((16, 32), np.float32)
-    for data in ((x,), (x, None), (tf.data.Dataset.from_tensors(x),)):
-        model = Encoder()
-        model.compile("adam")
-        step = training_memory(model, *data)
-        first = {c: int(live[0]) for c, live in step.series.bytes.items()}
-        assert first[Category.WEIGHTS] == ENCODER
-        assert first[Category.OPTIMIZER] == 2 * ENCODER + 12
-        assert first[Category.INPUTS] == x.nbytes
 
 
 @pytest.mark.parametrize("graph", [False, True])

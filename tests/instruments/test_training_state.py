@@ -1,0 +1,173 @@
+"""A model is left as it was, whatever happens in its step."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import lessons_lib as ll
+from lessons_lib.instruments.training import (
+    Category,
+    training_memory,
+)
+from tests.support.trained import WIDTH
+
+pytestmark = pytest.mark.slow
+
+tf = ll.runtime.tf
+
+
+class Noise(tf.keras.layers.Layer):
+    """Draws from Keras' global generator."""
+
+    def call(self, x):
+        return x + 0.01 * tf.keras.random.normal(tf.shape(x))
+
+
+class FromAMillion(tf.keras.metrics.Metric):
+    """A metric that does not begin with 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = self.add_variable((), lambda shape, dtype: tf.fill(shape, 1e6), name="total")
+
+    def update_state(self, y, y_pred, sample_weight=None):
+        self.total.assign_add(1.0)
+
+    def result(self):
+        return self.total
+
+    def reset_state(self):
+        self.total.assign(1e6)
+
+
+def noisy_model(eagerly: bool) -> object:
+    layers = tf.keras.layers
+    body = [layers.Dense(16), layers.BatchNormalization(), layers.Dropout(0.5), Noise()]
+    model = tf.keras.Sequential([tf.keras.Input([WIDTH]), *body, layers.Dense(1)])
+    model.compile("adam", "mse", metrics=[FromAMillion()], run_eagerly=eagerly)
+    return model
+
+
+class Gan(tf.keras.Model):
+    """Two models with optimizers of their own, kept in attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = tf.keras.layers
+        self.maker = tf.keras.Sequential([tf.keras.Input([8]), layers.Dense(64)])
+        self.judge = tf.keras.Sequential([tf.keras.Input([64]), layers.Dense(1)])
+        self.optimizers = {name: tf.keras.optimizers.Adam() for name in ("maker", "judge")}
+        self.steps = 0
+        self.built = True
+
+    def train_step(self, real):
+        self.steps += 1
+        with tf.GradientTape(persistent=True) as tape:
+            made = self.maker(tf.random.normal((4, 8)))
+            good = -tf.reduce_mean(self.judge(made))
+            bad = -good - tf.reduce_mean(self.judge(real))
+        for name, loss in (("judge", bad), ("maker", good)):
+            weights = getattr(self, name).trainable_variables
+            self.optimizers[name].apply_gradients(
+                zip(tape.gradient(loss, weights), weights, strict=True)
+            )
+        return {"loss": bad}
+
+
+def everything(model: object) -> list[object]:
+    """List what may not change: variables and what is built, and the next draws of generators."""
+    metrics = model._compile_metrics if hasattr(model, "_compile_metrics") else None
+    optimizers = [model.optimizer, *getattr(model, "optimizers", {}).values()]
+    return [
+        *(v.numpy().tolist() for v in model.variables),
+        *([v.numpy().tolist() for v in o.variables] for o in optimizers if o is not None),
+        *(o.built for o in optimizers if o is not None),
+        metrics is not None and metrics.built,
+        [v.numpy().tolist() for metric in model.metrics for v in metric.variables],
+        getattr(model, "steps", 0),
+        model.train_function is None,
+        random.getstate(),
+        str(np.random.get_state()),  # noqa: NPY002 - the global one
+        str(vars(tf.keras.utils)["set_random_seed"]),
+    ]
+
+
+def gan(eagerly: bool) -> Gan:
+    model = Gan()
+    model.compile(run_eagerly=eagerly)
+    for name, optimizer in model.optimizers.items():
+        optimizer.build(getattr(model, name).trainable_variables)
+    return model
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("eagerly", [False, True], ids=["graph", "eager"])
+@pytest.mark.parametrize("made", ["noisy", "trained", "gan"])
+def test_everything_is_left_as_it_was(batch, made, eagerly):
+    tf.keras.utils.set_random_seed(3)
+    model = gan(eagerly) if made == "gan" else noisy_model(eagerly)
+    data = (np.ones([16, 64], np.float32),) if made == "gan" else batch
+    if made == "trained":
+        model.fit(*batch, batch_size=64, verbose=0)
+    before = everything(model)
+    step = training_memory(model, *data)
+    assert everything(model) == before
+    if made == "gan":
+        slots = sum(
+            int(np.prod(v.shape)) * v.dtype.itemsize
+            if hasattr(v.dtype, "itemsize")
+            else v.value.dtype.size * int(np.prod(v.shape))
+            for optimizer in model.optimizers.values()
+            for v in optimizer.variables
+        )
+        # The optimizer that compile() made takes no part in the step.
+        assert step.series.bytes[Category.OPTIMIZER][0] == slots
+
+
+@pytest.mark.parametrize(
+    "eagerly", [False, pytest.param(True, marks=pytest.mark.further)], ids=["graph", "eager"]
+)
+def test_training_goes_on_as_if_it_had_never_been_measured(batch, eagerly):
+    losses, draws = [], []
+    for measured in (False, True):
+        tf.keras.utils.set_random_seed(11)
+        model = noisy_model(eagerly)
+        for _ in range(2):
+            if measured:
+                training_memory(model, *batch, budget=None)
+            history = model.fit(*batch, batch_size=128, epochs=1, verbose=0, shuffle=True)
+            losses.append(history.history["loss"])
+        draws.append(
+            [float(tf.random.normal(())), float(tf.keras.random.uniform(())), random.random()]
+        )
+    assert losses[:2] == losses[2:]
+    assert draws[0] == draws[1]
+
+
+def test_a_failing_step_leaves_the_model_as_it_was(batch):
+    class Broken(tf.keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = tf.keras.layers.Dense(1)
+            self.calls = 0
+
+        def call(self, x):
+            return self.dense(x)
+
+        def train_step(self, data):
+            self.dense.kernel.assign(tf.zeros_like(self.dense.kernel))
+            raise RuntimeError("a fault of the user's")
+
+    model = Broken()
+    model.compile("sgd", "mse", run_eagerly=True)
+    model(batch[0])
+    before = model.get_weights()
+    with pytest.raises(RuntimeError, match="a fault of the user's"):
+        training_memory(model, *batch)
+    assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))
+    with ll.record() as rec:  # no profiler was left running
+        pass
+    assert rec.peak_bytes == 0
