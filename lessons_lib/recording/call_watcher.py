@@ -128,6 +128,7 @@ class Watcher:
     def pause(self, paused: bool) -> None:
         """Note no calls while nobody watches; what was noted in that time is forgotten."""
         self._watching = not paused  # whether a tape computes gradients is known all the same
+        gradients.log = None if paused else self._gradients
         self.take()
 
     def remove(self) -> None:

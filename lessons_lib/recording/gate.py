@@ -74,7 +74,7 @@ class Gate:
         self._function_events = float(_UNKNOWN_FUNCTION)
         self._functions = 0
         # How long functions took, how long one may take, and what those that took longer count for.
-        self._seconds = self._further = 0.0
+        self._seconds = self._longest = self._further = 0.0
         self._usual_seconds = _UNKNOWN_FUNCTION / _EVENTS_PER_SECOND
         self._closed = False
         self._owner = 0
@@ -113,12 +113,19 @@ class Gate:
         """Begin to count: call `due` once about so many events have been written."""
         self._allowed = self._left = events
         self._functions = 0
-        self._seconds = self._further = 0.0
+        self._seconds = self._longest = self._further = 0.0
 
     def calls(self) -> tuple[float, int, float]:
-        """Give the events of eager operations, about, and the number and seconds of functions."""
+        """Give the events of eager operations, about, and the number and seconds of functions.
+
+        The longest one counts as much as the others do: it may have run for the first time, which
+        includes seconds of preparing it.
+        """
         spent = self._allowed - self._left - self._further
-        return spent - self._functions * self._function_events, self._functions, self._seconds
+        functions, seconds = self._functions, self._seconds
+        if functions > 1:
+            seconds = (seconds - self._longest) * functions / (functions - 1)
+        return spent - functions * self._function_events, functions, seconds
 
     def learn(self, calls: tuple[float, int, float], events: int) -> None:
         """Hear how many events there really were for what `calls` gave."""
@@ -131,6 +138,7 @@ class Gate:
     def _took(self, seconds: float) -> None:
         """Count a function that ran longer than others for what it may have written."""
         self._seconds += seconds
+        self._longest = max(self._longest, seconds)
         further = seconds * _EVENTS_PER_SECOND - self._function_events
         if seconds > self._usual_seconds and further > 0:
             self._further += further

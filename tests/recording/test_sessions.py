@@ -204,6 +204,15 @@ def test_a_function_that_takes_long_is_read_soon_until_it_is_known() -> None:
     assert gate.calls()[0] == 0  # no eager operations
 
 
+def test_to_prepare_a_function_tells_not_how_long_it_takes() -> None:
+    gate = Gate(lambda: None)
+    gate.allow(SESSION_EVENTS)
+    for seconds in (0.25, 5.0, 0.25):
+        gate._functions += 1
+        gate._took(seconds)
+    assert gate.calls()[1:] == (3, 0.75)
+
+
 # ---------------------------------------------------------------- windows
 
 
