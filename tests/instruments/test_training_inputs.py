@@ -8,6 +8,7 @@ import pytest
 import lessons_lib as ll
 from lessons_lib.instruments.training import (
     Category,
+    inputs,
     training_memory,
 )
 from tests.support.trained import ENCODER, FLOAT, WIDTH, Encoder, build
@@ -123,3 +124,35 @@ def test_a_model_without_y_is_measured():
         assert first[Category.WEIGHTS] == ENCODER
         assert first[Category.OPTIMIZER] == 2 * ENCODER + 12
         assert first[Category.INPUTS] == x.nbytes
+
+
+def test_a_steps_data_are_its_arguments_or_one():
+    x, y = tf.ones([4, 2]), tf.ones([4, 1])
+    data = tf.data.Dataset.from_tensors((x, y))
+    two, one = (inputs.of_step(step, data, None, None) for step in (lambda x, y: x, lambda b: b))
+    assert (len(two.data), two.size) == (2, 4)
+    assert (len(one.data), len(one.data[0]), one.size) == (1, 2, 4)
+    assert len(inputs.of_step(max, data, None, None).data) == 2  # Python cannot tell what it takes
+    with pytest.raises(ValueError, match="dataset is empty"):
+        inputs.of_step(lambda x, y: x, data.take(0), None, None)
+    with pytest.raises(TypeError, match="batch is empty"):
+        inputs.of_step(lambda x: x, [], None, None)
+
+
+def test_a_sequence_of_keras_gives_its_first_batch():
+    class Batches(tf.keras.utils.PyDataset):
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, index):
+            return np.ones((4, 2), np.float32), np.ones((4, 1), np.float32)
+
+    assert inputs.of_model(Batches(), None, None).size == 4
+
+
+def test_a_sparse_batch_is_repeated_to_another_size():
+    part = tf.sparse.from_dense([[1.0, 0.0], [0.0, 2.0]])
+    sized, none, fixed = inputs.Batch((part, None, tf.ones([3])), None, 2).sized(3)
+    assert tf.sparse.to_dense(sized).numpy().tolist() == [[1, 0], [0, 2], [1, 0]]
+    assert none is None
+    assert fixed.shape == [3]

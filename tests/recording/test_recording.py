@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import types
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ import pytest
 from lessons_lib.common.results import summary_html
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line
-from lessons_lib.recording import attribution
+from lessons_lib.recording import attribution, composition
 from lessons_lib.recording.buffers import BufferStore, Site
-from lessons_lib.recording.recorder import record
+from lessons_lib.recording.graph_facts import inner_graph
+from lessons_lib.recording.recorder import note_inputs, record
 from lessons_lib.recording.recording import Recording
+from lessons_lib.recording.variables import variable_of
 from tests.support.exactness_checks import ints, new, ready, scalar
 
 KIB = 1024
@@ -496,3 +499,20 @@ def test_shapes_are_read_where_they_are_known() -> None:
 def test_a_type_that_tensorflow_does_not_know_is_none() -> None:
     found = [attribution._dtype(number) for number in (tf.float32.as_datatype_enum, 0, 9_999)]
     assert found == ["float32", None, None]
+
+
+def test_what_is_not_known_has_a_name_and_no_category() -> None:
+    handle = types.SimpleNamespace(name="encoder/kernel:0")
+    variable = variable_of(handle)
+    assert (variable.name, variable.category, variable.layer) == ("encoder/kernel", None, "encoder")
+    assert variable_of(handle) is variable
+    assert inner_graph(tf.Graph(), b"nothing") is None
+    before, after = composition.categories(Recording("an empty block", 1.0).buffers)
+    assert (len(before), len(after)) == (0, 0)
+
+
+def test_inputs_are_noted_only_where_lines_are() -> None:
+    x = new(9)
+    with record(lines=False) as recording:
+        note_inputs([x])
+    assert (recording.exact, recording.allocated_bytes) == (True, 0)

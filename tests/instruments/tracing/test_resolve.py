@@ -9,7 +9,8 @@ import pytest
 
 from lessons_lib.common.results import alt_text
 from lessons_lib.common.runtime import tf
-from lessons_lib.instruments.tracing import TraceCause, count_traces, trace_report
+from lessons_lib.instruments.tracing import TraceCause, count_traces, resolve, trace_report
+from lessons_lib.instruments.tracing.signatures import describe_object
 from tests.support.traced import Model, make, plain
 
 
@@ -104,3 +105,36 @@ def test_a_loaded_function_is_read(tmp_path):
     report = trace_report(loaded.fn)
     assert len(report.traces) >= 1
     assert "float32[None]" in report.traces[0].signature
+
+
+class Called:
+    def __call__(self):
+        return None
+
+
+def test_code_is_found_under_what_wraps_it():
+    part = plain
+    for _ in range(3):
+        part = functools.partial(part)
+    assert resolve.code_of(part) is plain.__code__
+    assert resolve.code_of(Called()) is Called.__call__.__code__
+    assert resolve.unwrapped(Called().__call__)[0] is Called.__call__
+    assert list(resolve.outside_values(len)) == []
+
+
+def test_a_name_that_is_not_bound_yet_is_nothing_outside():
+    def uses():
+        return later
+
+    assert dict(resolve.outside_values(uses)).get("later") is None
+    later = 3
+    assert dict(resolve.outside_values(uses))["later"] == 3
+
+
+def test_objects_are_described():
+    assert describe_object(None) == ("an object that is gone", None)
+    assert describe_object(int) == ("class int", None)
+    text, origin = describe_object(functools.partial(plain, 3, y=4))
+    assert text.startswith("partial of ")
+    assert origin == describe_object(functools.partial(plain, 3, y=4))[1]
+    assert origin != describe_object(functools.partial(plain, 3))[1]
