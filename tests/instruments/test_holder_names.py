@@ -28,6 +28,7 @@ class Slotted:
 
 
 THING = [0]
+HOLDER: Any = holder
 
 
 def test_parts_of_functions_have_their_words() -> None:
@@ -40,10 +41,10 @@ def test_parts_of_functions_have_their_words() -> None:
     assert link(holder, THING) == ""
     holder.kept = THING  # type: ignore[attr-defined]
     try:
-        assert function_link(holder, THING) == FunctionLink("kept", "attribute")
+        assert function_link(HOLDER, THING) == FunctionLink("kept", "attribute")
     finally:
         del holder.kept  # type: ignore[attr-defined]
-    assert function_link(holder, THING) is None
+    assert function_link(HOLDER, THING) is None
 
 
 def test_other_holders_have_theirs() -> None:

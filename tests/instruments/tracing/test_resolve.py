@@ -134,7 +134,7 @@ def test_a_name_that_is_not_bound_yet_is_nothing_outside():
 def test_objects_are_described():
     assert describe_object(None) == ("an object that is gone", None)
     assert describe_object(int) == ("class int", None)
-    text, origin = describe_object(functools.partial(plain, 3, y=4))
+    text, origin = describe_object(functools.partial(max, 3, key=abs))
     assert text.startswith("partial of ")
-    assert origin == describe_object(functools.partial(plain, 3, y=4))[1]
-    assert origin != describe_object(functools.partial(plain, 3))[1]
+    assert origin == describe_object(functools.partial(max, 3, key=abs))[1]
+    assert origin != describe_object(functools.partial(max, 3))[1]
