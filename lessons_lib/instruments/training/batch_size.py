@@ -5,9 +5,8 @@ kernels' own memory grows in steps.  So sizes are tried, each on the highest of 
 size is tried that is more than twice the largest that was run before, and none for which the memory
 that is free may not do.
 
-Nor is a step's peak one number: the order of execution changes what is alive together, and the
-allocator hands out chunks of up to twice the size, by what happens to be free.  So a size fits only
-if all of many runs fitted and no smaller size that was tried failed.
+Nor is a graph's peak one number: the order of execution changes what is alive together.  So a size
+fits only if all of many runs fitted and no smaller size that was tried failed.
 """
 
 from __future__ import annotations
@@ -24,12 +23,10 @@ from lessons_lib.common.units import format_bytes
 #: Sizes that are tried have a common grid, so that searches from any start can give the same
 #: answer: steps of a power of two, of 1/34 of the size or less, so within 3 %.
 _GRID: Final = 34
-#: A graph's order of execution and the state of the allocator's free chunks move the peak, by up to
-#: a fifth: at the edge, so many series of runs must fit.
-_SERIES: Final = 4
-#: So many times more of the answer where series differ: a size that fits in nine of ten runs only
-#: is left out, and answers lie closer together.
-_MORE: Final = 3
+#: So many series of runs must fit at the edge, where the order that needs most may be a rare one.
+_SERIES: Final = 20
+#: A size above of which so many fail, and none fits, is over.
+_OVER: Final = 2
 #: As many steps of the grid above the answer are looked at for sizes that fit now and then.
 _DOUBTFUL: Final = 4
 #: A process needs more than its tensors: of what is free, this share may be used for trying.
@@ -65,7 +62,8 @@ class BatchEstimate(Result):
         Whether `batch` was run several times and always fitted, in the bytes requested and in
         those that the allocator set aside for them.
     peak_bytes, held_bytes : int
-        The highest peak of `batch`: requested, and set aside by the allocator.
+        The highest peak of `batch`: requested, and set aside by the allocator for a step that finds
+        free memory in one piece.  Where there are gaps, as in a long training, it may be more.
     measured : tuple of (int, int)
         Batch sizes and their highest peaks (the larger one of both kinds), as they were run.
     stop : Stop
@@ -134,7 +132,6 @@ class _Search:
     repeats: int
     unit: int = 1
     failed: int = 0  # the size that could not be run
-    differ: bool = False  # whether a size had several peaks
     tried: dict[int, tuple[int, int]] = field(default_factory=dict)
     series: dict[int, list[bool]] = field(default_factory=dict)
 
@@ -144,7 +141,6 @@ class _Search:
         peaks = self.peaks_of(batch)
         if peaks is not None:
             requested, held = self.tried.get(batch, peaks)
-            self.differ |= (requested, held) != peaks
             self.tried[batch] = max(requested, peaks[0]), max(held, peaks[1])
         fitted = peaks is not None and max(peaks) <= self.budget
         # What memory does not do for is not run again.
@@ -157,14 +153,10 @@ class _Search:
         done = self.series.get(batch, [])
         return all(done) and all(self.run(batch) for _ in range(times - len(done)))
 
-    def lasts(self, batch: int) -> bool:
-        """Tell whether a size fits more often, too, where peaks differ."""
-        return not self.differ or self.fits(batch, _MORE * self.repeats)
-
     def is_over(self, batch: int) -> bool:
-        """Tell whether none of half as many series fits."""
+        """Tell whether none of a few series fits."""
         done = self.series.get(batch, [])
-        times = (self.repeats + 1) // 2 - len(done)
+        times = min(_OVER, self.repeats) - len(done)
         return not any(done) and not any(self.run(batch) for _ in range(times))
 
     def may_run(self, batch: int) -> bool:
@@ -232,8 +224,7 @@ def largest_batch(
     most : int
         No larger size is tried.
     repeats : int
-        How often `peaks_of` is called with a size at the edge of the budget; three times as often
-        with the answer, where peaks differ.
+        How often `peaks_of` is called with the answer.
 
     Returns
     -------
@@ -320,20 +311,15 @@ def _between(search: _Search, fits: int, above: int) -> int:
 
 
 def _edge(search: _Search, batch: int) -> tuple[int, int]:
-    """Step down until all series fit, then up to where none does; give both sizes.
-
-    One size down is run in turn, which stirs the allocator's free chunks: where it does not fit,
-    neither does the one above it.
-    """
-    times = 1
-    while batch and times <= search.repeats:
+    """Step down until all series fit, then up to where none does; give both sizes."""
+    while batch:
         below = search.on_grid(batch - 1)
-        if below and not search.fits(below, times):
-            batch, times = search.on_grid(below - 1), 1
-        elif not search.fits(batch, times) or (times == search.repeats and not search.lasts(batch)):
-            batch, times = below, 1
+        if below and not search.fits(below):  # nor does what is larger, then
+            batch = search.on_grid(below - 1)
+        elif search.fits(batch, search.repeats):
+            break
         else:
-            times += 1
+            batch = below
     above = batch + search.step(batch)
     for _ in range(_DOUBTFUL):
         if above > max(search.series) or search.is_over(above):

@@ -16,6 +16,7 @@ import numpy as np
 
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.training.inputs import OWN_ITERATOR
+from lessons_lib.instruments.training.one_piece import one_piece
 from lessons_lib.recording import composition
 from lessons_lib.recording.buffers import Floats, Ints
 from lessons_lib.recording.recorder import note_inputs, record
@@ -118,7 +119,7 @@ class RecordedStep:
         return peaks[0], peaks[1]
 
 
-def record_step(step: Step, data: Any) -> RecordedStep:
+def record_step(step: Step, data: Any, room: int = 0) -> RecordedStep:
     """Record one step, after copying all that it uses.
 
     Parameters
@@ -126,9 +127,11 @@ def record_step(step: Step, data: Any) -> RecordedStep:
     step : Step
     data : nested structure of tensors
         The batch, as the step takes it.
+    room : int
+        Bytes that the step shall find in one piece.
     """
     gc.collect()
-    with record(f"{step.name} training step") as recording:
+    with one_piece(room), record(f"{step.name} training step", share=1) as recording:
         for variable in step.variables:
             variable.assign(tf.raw_ops.DeepCopy(x=variable.read_value()))
         batch = tf.nest.map_structure(_copy, data, expand_composites=True)

@@ -42,6 +42,10 @@ from lessons_lib.instruments.training.variables import (
 
 #: A graph's first call folds constants, and its peak depends on the order of execution.
 _RUNS: Final = {Mode.EAGER: 2, Mode.GRAPH: 3, Mode.XLA: 2}
+#: So many series of them must fit: of the orders of a graph, the one that needs most may be rare.
+_SERIES: Final = {Mode.EAGER: 4, Mode.GRAPH: 20, Mode.XLA: 4}
+#: A step is given one piece of the free memory, if so many would do: others stay resident.
+_PIECES: Final = 4
 
 
 def training_memory(
@@ -99,7 +103,8 @@ def training_memory(
         with quick_collection():
             result = _measured(target, state)
             if limit is not None:
-                result = replace(result, largest_batch=_estimate(target, state, limit))
+                found = _estimate(target, state, limit, result.peak_bytes)
+                result = replace(result, largest_batch=found)
     finally:
         state.restore()
     gc.collect()
@@ -170,8 +175,8 @@ def _prepared(target: _Target, state: State, spec: Any, data: Any) -> Step:
     return Step(target.name, target.mode, run, unique(with_slots(used, state.objects)))
 
 
-def _runs(step: Step, data: Any) -> list[RecordedStep]:
-    return [record_step(step, data) for _ in range(_RUNS[step.mode])]
+def _runs(step: Step, data: Any, room: int = 0) -> list[RecordedStep]:
+    return [record_step(step, data, room) for _ in range(_RUNS[step.mode])]
 
 
 def _measured(target: _Target, state: State) -> TrainingMemory:
@@ -181,8 +186,10 @@ def _measured(target: _Target, state: State) -> TrainingMemory:
     return analyse(target.name, target.mode, batch.size, runs)
 
 
-def _estimate(target: _Target, state: State, limit: int) -> BatchEstimate:
+def _estimate(target: _Target, state: State, limit: int, peak: int) -> BatchEstimate:
+    """Search the largest batch; the peak is that of the batch given."""
     steps: list[Step] = []
+    largest = target.batch.size, peak
 
     def step_for(size: int, data: Any) -> Step:
         if steps:
@@ -195,16 +202,25 @@ def _estimate(target: _Target, state: State, limit: int) -> BatchEstimate:
         return _prepared(target, state, tf.nest.map_structure(tf.type_spec_from_value, data), data)
 
     def peaks_of(size: int) -> tuple[int, int] | None:
+        nonlocal largest
+        # At most in proportion; twice as much as the noise and the kernels' steps are below that.
+        room = min(limit, 2 * largest[1] * max(size, largest[0]) // largest[0])
         try:
             data = target.batch.sized(size)
-            peaks = [run.peaks() for run in _runs(step_for(size, data), data)]
+            step = step_for(size, data)
+            room = room if _PIECES * room <= _free_bytes() else 0
+            peaks = [run.peaks() for run in _runs(step, data, room)]
         except (MemoryError, tf.errors.ResourceExhaustedError):
             return None
         except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
             raise CannotRunError from error
-        return max(p for p, _ in peaks), max(h for _, h in peaks)
+        highest = max(p for p, _ in peaks), max(h for _, h in peaks)
+        largest = max(largest, (size, highest[0]))
+        return highest
 
-    return largest_batch(peaks_of, limit, target.batch.size, free_bytes=_free_bytes)
+    repeats = _SERIES[target.mode]
+    size = target.batch.size
+    return largest_batch(peaks_of, limit, size, free_bytes=_free_bytes, repeats=repeats)
 
 
 def _free_bytes() -> int:
