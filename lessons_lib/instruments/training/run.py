@@ -103,8 +103,7 @@ def training_memory(
         with quick_collection():
             result = _measured(target, state)
             if limit is not None:
-                found = _estimate(target, state, limit, result.peak_bytes)
-                result = replace(result, largest_batch=found)
+                result = replace(result, largest_batch=_estimate(target, state, limit, result))
     finally:
         state.restore()
     gc.collect()
@@ -186,10 +185,9 @@ def _measured(target: _Target, state: State) -> TrainingMemory:
     return analyse(target.name, target.mode, batch.size, runs)
 
 
-def _estimate(target: _Target, state: State, limit: int, peak: int) -> BatchEstimate:
-    """Search the largest batch; the peak is that of the batch given."""
+def _estimate(target: _Target, state: State, limit: int, measured: TrainingMemory) -> BatchEstimate:
     steps: list[Step] = []
-    largest = target.batch.size, peak
+    largest = measured.batch, measured.peak_bytes
 
     def step_for(size: int, data: Any) -> Step:
         if steps:
