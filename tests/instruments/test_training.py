@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -570,3 +571,14 @@ def test_a_step_for_one_batch_size_only_says_so():
 
     found = training_memory(step, np.ones((8, 4), np.float32), budget="1 MiB").largest_batch
     assert (found.batch, found.stop) == (8, Stop.FIXED_SIZE)
+
+
+def test_the_table_has_the_categories_the_layers_and_the_largest_batch(step):
+    page = step._repr_html_()
+    assert page.count("100 %") == 1
+    assert "hidden0" in page
+    assert "largest batch" not in page
+    estimate = BatchEstimate(12, 1280, 1280, 1535, True, 11, 11, ((1024, 9), (1280, 11)))
+    more = dataclasses.replace(step, largest_batch=estimate)._repr_html_()
+    assert "largest batch" in more
+    assert "1280" in more

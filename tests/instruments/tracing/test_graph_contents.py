@@ -213,3 +213,11 @@ def test_a_compiled_function_is_read_alike():
     assert first.constant_bytes == second.constant_bytes == MIB
     assert second.first_call_seconds > second.trace_seconds > 0
     assert first.ops == second.ops
+
+
+def test_a_captured_variable_whose_shape_can_change_has_no_certain_bytes():
+    variable = tf.Variable([1.0, 2.0], shape=tf.TensorShape(None))
+    fn = tf.function(lambda x: x + variable)
+    fn(tf.constant(1.0))
+    (capture,) = trace_report(fn).traces[0].captures
+    assert (capture.kind, capture.shape, capture.nbytes) == (CaptureKind.VARIABLE, None, None)

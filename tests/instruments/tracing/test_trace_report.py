@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import pytest
 
 from lessons_lib.common.results import alt_text
@@ -86,3 +88,42 @@ def test_a_thousand_traces_are_reported():
     assert len(report.traces) == 300
     assert report.traces[299].reason.nearest == 293  # the latest with the same b: 299 − 7 + 1
     assert {trace.cause for trace in report.traces[1:]} == {TraceCause.VALUE}
+
+
+def test_the_table_of_a_block_has_a_row_for_each_function():
+    fn, other = make(), tf.function(plain)
+    with watch_retracing() as watch:
+        for size in (1, 2):
+            fn(tf.ones([size]))
+        other(tf.ones([1]))
+    page = watch._repr_html_()
+    assert page.count("<tr>") == 1 + 2
+    assert "first × 1" not in page
+    assert "first, shape" in page
+    with pytest.raises(KeyError, match=r"no function named other was traced.*plain"):
+        watch.report("other")
+    with watch_retracing() as nothing:
+        pass
+    assert nothing._repr_html_() == "<p>no function was traced in the block</p>"
+
+
+def test_constants_and_captures_have_their_sizes():
+    array, tensors = table(), [tf.fill([200], float(i)) for i in range(5)]
+    fn = tf.function(lambda x: (array * x, tf.add_n(tensors)))
+    fn(tf.constant(1.0))
+    page = trace_report(fn)._repr_html_()
+    assert "1 MiB (test_trace_report.py:" in page
+    assert "2 more 1.562 KiB" in page  # 2 · 200 · 4 bytes
+
+
+class Point(NamedTuple):
+    x: Any
+    scale: int
+
+
+def test_named_tuples_are_told_apart_by_their_fields():
+    fn = tf.function(lambda point: point.x)
+    for scale in (2, 3):
+        fn(Point(tf.ones([1]), scale))
+    (found,) = trace_report(fn).traces[1].reason.differences
+    assert (found.argument, found.before, found.now) == ("point.scale", "2", "3")
