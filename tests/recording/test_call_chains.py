@@ -9,6 +9,8 @@ import pytest
 
 import lessons_lib as ll
 from lessons_lib.recording.recording import Recording
+from tests.support.exactness_checks import new, scalar
+from tests.support.sessions import cut_after
 
 tf = ll.runtime.tf
 
@@ -111,3 +113,14 @@ def test_a_layers_line_lies_below_that_of_fit(compiled):
     own = sum(row.own_peak_bytes for row in rec.by_line(chains=True).rows)
     assert own == rec.at_peak().nbytes
     assert "in the layer" in rec.by_line(chains=True)._repr_html_()
+
+
+def test_chains_of_what_was_folded_and_of_nothing() -> None:
+    x, c = new(9), scalar(2.0)
+    with cut_after(100, 40), ll.record(chains=True) as rec:
+        for _ in range(300):
+            x * c
+    tops = [row for row in rec.by_line(chains=True).rows if row.depth == 0]
+    assert sum(row.allocated_bytes for row in tops) == rec.allocated_bytes == 300 * 36
+    assert sum(row.buffers for row in tops) == 300
+    assert Recording("an empty block", 1.0).by_line(chains=True).rows == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -89,3 +90,14 @@ def test_what_a_dead_process_left_is_removed_and_nothing_else(
     names = {path.name for path in folders[0].iterdir()}
     assert names == {"lessons_lib-no-lock", "other-dead", Path(alive.path).parent.name}
     alive.remove()
+
+
+def test_where_a_folder_in_use_cannot_be_told_none_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profile_folder, "_candidates", mock.Mock(return_value=[str(tmp_path)]))
+    with mock.patch.object(sys, "platform", "win32"):
+        profile_folder._remove_leftovers.__wrapped__()
+        profile_folder._locked(str(tmp_path / "lock")).close()
+    profile_folder._candidates.assert_not_called()
+    assert (tmp_path / "lock").exists()

@@ -519,3 +519,19 @@ def test_what_cannot_be_tried_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (recording.kept_bytes, recording.exact) == (36, False)
     assert "the profiler is in use" in recording.notes
     del kept
+
+
+def test_what_runs_unwatched_runs_as_without() -> None:
+    v1, x, c = tf.compat.v1, new(9), scalar(2.0)
+    graph = tf.Graph()
+    with graph.as_default():
+        product = v1.constant(2.0) * 3.0
+    session = v1.Session(graph=graph)
+    with cut_after(200), resting(math.inf), record(share=0.5) as recording:
+        for _ in range(100):
+            x * c
+        made = tf.constant([1.0, 2.0])
+        assert session.run(product) == 6.0
+    session.close()
+    assert recording.unwatched
+    assert made.numpy().tolist() == [1.0, 2.0]
