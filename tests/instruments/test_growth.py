@@ -20,6 +20,7 @@ import pytest
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.growth import Cause, Growth, growth
 from lessons_lib.instruments.growth.causes import counted
+from lessons_lib.instruments.growth.groups import text_bytes
 from lessons_lib.instruments.growth.notes import LOSES_REFERENCES
 from lessons_lib.instruments.growth.thresholds import LEAST_CHUNK
 from tests.support import growing_steps as steps
@@ -299,6 +300,30 @@ def test_kept_slice_counts_with_what_it_pins() -> None:
     assert 0.9 * steps.UNIT <= finding.bytes_per_call <= 2 * steps.UNIT
     assert not finding.exact
     assert "slices" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("tensor", "nbytes"),
+    [
+        (lambda: tf.constant(["x" * 2000] * 4), 4 * (2000 + 16)),
+        (lambda: tf.constant("é" * 50), 100 + 16),
+        (lambda: tf.constant(["x" * 22, "short"]), 0),  # within their heads
+        (lambda: tf.ones([4]), 0),
+        (lambda: tf.fill([100_001], "x" * 30), 0),  # too many to look at
+    ],
+)
+def test_texts_of_tensors_have_their_bytes(tensor: Callable[[], Any], nbytes: int) -> None:
+    assert text_bytes(tensor()) == nbytes
+
+
+def test_kept_texts_belong_to_their_tensors() -> None:
+    kept: list[Any] = []
+    finding = look(lambda: kept.append(tf.constant(["x" * 20_000] * 4))).causes[0]
+    # Four heads of 24 bytes, and four texts.
+    assert finding.cause is Cause.RETAINED_TENSORS
+    assert finding.bytes_per_call == 4 * 24 + 4 * 20_016
+    assert not finding.exact
+    assert finding.held[0].holder.startswith("kept")
 
 
 def test_a_view_keeps_its_tensor_and_the_trace_beside_it_bakes_none_in() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from lessons_lib.instruments.growth.observation import CALLS, TARGETS, Group, Le
 from lessons_lib.instruments.growth.sampler import operations_of
 from lessons_lib.instruments.holders.names import bounded, contents, type_name
 from lessons_lib.instruments.holders.object_types import (
+    EAGER_TENSOR,
     Kind,
     Kinds,
     is_native,
@@ -33,6 +35,9 @@ _NAMED: Final = 6  # groups of one kind that are named: a name is a search of it
 _MINOR: Final = 0.05  # of all objects' bytes: less is not worth a name
 _DATA: Final = frozenset({Kind.DATASET, Kind.ITERATOR})
 _OBJECTS: Final = frozenset({Kind.OTHER, Kind.LIBRARY})
+_MOST_TEXTS: Final = 100_000
+_SHORT_TEXT: Final = 22  # bytes: such a text lies within its 24-byte head
+_BLOCK_HEAD: Final = 16  # bytes of the C heap's own, with the text's final zero and the rounding
 #: References to an object that only one other holds, while it is looked at here.
 _OWN_REFERENCES: Final = 4
 
@@ -110,6 +115,7 @@ def _group(
         in_cycle=alike.in_cycle,
         is_bounded=limit is not None,
         constant_bytes=sum(map(_constant_bytes, alike.things.values())) / alike.calls,
+        text_bytes=sum(map(text_bytes, alike.things.values())) / alike.calls,
     )
 
 
@@ -145,6 +151,19 @@ def _constant_bytes(thing: Any) -> int:
         with contextlib.suppress(Exception):  # a graph that is being built by another thread
             return sum(map(constant_bytes, thing.get_operations()))
     return 0
+
+
+def text_bytes(thing: Any) -> int:
+    """Give what the texts of a tensor of strings take in the C heap; 0 for anything else.
+
+    With each its block's head.  Of very many texts, which take long to look at, nothing is told.
+    """
+    if not isinstance(thing, EAGER_TENSOR) or thing.dtype != tf.string:
+        return 0
+    if math.prod(tensor_shape(thing)) > _MOST_TEXTS:
+        return 0
+    texts = np.ravel(np.asarray(thing.numpy(), object))
+    return sum(len(text) + _BLOCK_HEAD for text in texts if len(text) > _SHORT_TEXT)
 
 
 def _arrays(left: Leftovers) -> list[_Alike]:

@@ -73,6 +73,8 @@ class Group:
         Whether what holds them only holds so many.
     constant_bytes : float
         Of graphs: bytes per call of the tensors that are baked into them.
+    text_bytes : float
+        Of tensors of strings: bytes per call of the texts, which lie in the C heap.
     """
 
     kind: Kind
@@ -85,6 +87,7 @@ class Group:
     in_cycle: bool = False
     is_bounded: bool = False
     constant_bytes: float = 0.0
+    text_bytes: float = 0.0
 
     @property
     def bytes_per_call(self) -> float:

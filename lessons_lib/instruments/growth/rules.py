@@ -158,6 +158,11 @@ def _tensors(case: GrowthCase, _: CacheTest) -> None:
         exact = False
     elif case.hidden <= max(nbytes, 1024 * count.slope):
         case.hidden = 0.0  # the allocator's rounding of these same buffers
+    if count.grows and (texts := sum(group.text_bytes for group in groups)):
+        nbytes += texts
+        case.native -= min(case.native, texts)
+        text += ", with the texts in them"
+        exact = False
     if count.grows:
         paid = _paid_for_tensors(case, nbytes, count)
     held = _held(groups) if count.grows else case.seen.suspects
