@@ -201,8 +201,8 @@ def _estimate(target: _Target, state: State, limit: int, measured: TrainingMemor
 
     def peaks_of(size: int) -> tuple[int, int] | None:
         nonlocal largest
-        # At most in proportion; twice as much as the noise and the kernels' steps are below that.
-        room = min(limit, 2 * largest[1] * max(size, largest[0]) // largest[0])
+        # At most in proportion; twice as much, so that the last large request finds its place too.
+        room = 2 * min(limit, largest[1] * max(size, largest[0]) // largest[0])
         try:
             data = target.batch.sized(size)
             step = step_for(size, data)
