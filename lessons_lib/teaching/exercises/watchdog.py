@@ -121,12 +121,27 @@ class Watchdog:
         if self._by_signal:
             signal.signal(signal.SIGALRM, self._old_handler)
         elif self.reason:
-            # An exception that is still on its way to this thread must not arrive later.
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._target), None)
+            self._receive()
         # A graph that was cancelled reports an error of its own, and in another thread an
         # exception comes without words: all mean the same.
         if self.reason and not isinstance(error, KeyboardInterrupt):
             raise Tripped(self.reason, self.by) from None
+
+    def _receive(self) -> None:
+        """Have an exception that may still be on its way to this thread arrive now, not later.
+
+        It cannot be taken back: Python would look for it at each call from then on, and Python 3.11
+        would never get past a call that is traced (`sys.settrace`, as debuggers do).
+        """
+        with contextlib.suppress(Tripped):
+            self._raise_in_thread()
+            while True:
+                pass
+
+    def _raise_in_thread(self) -> None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(self._target), ctypes.py_object(Tripped)
+        )
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._armed:
@@ -171,6 +186,4 @@ class Watchdog:
             # A real signal also wakes a thread that sleeps or waits.
             signal.pthread_kill(self._target, signal.SIGALRM)
         else:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(self._target), ctypes.py_object(Tripped)
-            )
+            self._raise_in_thread()
