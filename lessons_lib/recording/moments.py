@@ -17,7 +17,7 @@ from lessons_lib.recording.buffers import Floats, Ints
 from lessons_lib.recording.pacing import Rest
 
 
-class Moment(NamedTuple):
+class MarkedMoment(NamedTuple):
     """A marked moment.
 
     Attributes
@@ -78,7 +78,7 @@ class Moments:
         self._rows.extend((number, at, live, max(peak, self._peak), self._exact))
         self._peak = live
 
-    def between(self, first: int, last: int, start: float, base: int) -> dict[int, Moment]:
+    def between(self, first: int, last: int, start: float, base: int) -> dict[int, MarkedMoment]:
         """Give the moments between two markers, in order of time.
 
         Parameters
@@ -94,6 +94,6 @@ class Moments:
         rows = rows[(rows[:, 0] > first) & (rows[:, 0] < last)]
         rows = rows[np.argsort(rows[:, 1], kind="stable")]
         return {
-            int(number): Moment(at - start, int(live) - base, int(peak) - base, bool(exact))
+            int(number): MarkedMoment(at - start, int(live) - base, int(peak) - base, bool(exact))
             for number, at, live, peak, exact in rows.tolist()
         }

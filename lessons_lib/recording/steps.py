@@ -24,7 +24,7 @@ from lessons_lib.common.patching import Patch
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.units import about_seconds, counted, format_bytes
 from lessons_lib.recording.markers import mark_moment
-from lessons_lib.recording.moments import Moment
+from lessons_lib.recording.moments import MarkedMoment
 
 
 class Said(StrEnum):
@@ -259,7 +259,7 @@ class StepLog:
         self._said.extend((marker, at, _SAID.index(said), number))
         return len(self._said) // 4 - 1
 
-    def marks_from(self, start: float, seen: Mapping[int, Moment]) -> tuple[StepMark, ...]:
+    def marks_from(self, start: float, seen: Mapping[int, MarkedMoment]) -> tuple[StepMark, ...]:
         """Give the marks in seconds from the start of a recording.
 
         Parameters
@@ -267,7 +267,7 @@ class StepLog:
         start : float
             Of the recording, in seconds of ``time.perf_counter``: for what was said in the moment
             when a session ended.
-        seen : mapping of int to Moment
+        seen : mapping of int to MarkedMoment
             All marked moments from the start on, by the markers' numbers, in order of time.
         """
         said = np.array(self._said).reshape(-1, 4).tolist()
@@ -279,7 +279,7 @@ class StepLog:
         marks: list[StepMark] = []
         at, live = 0.0, 0
         for marker, clock, what, number in said:
-            unseen = Moment(clock - start, live, live, exact=False)
+            unseen = MarkedMoment(clock - start, live, live, exact=False)
             moment = seen.get(int(marker), unseen)
             at, live = max(at, moment.at), moment.live
             peak = peaks.get(int(marker), live)

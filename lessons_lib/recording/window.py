@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lessons_lib.recording.buffers import Ints
-from lessons_lib.recording.moments import Moment
+from lessons_lib.recording.moments import MarkedMoment
 from lessons_lib.recording.pacing import Rest
 
 
@@ -35,7 +35,7 @@ class Window:
         By site, how many of its buffers were folded, and their bytes.
     rests : list of Rest
         When it was not watched.
-    moments : dict of int to Moment
+    moments : dict of int to MarkedMoment
         The marked moments in it by number, from its begin on; known once it has ended.
     """
 
@@ -51,7 +51,7 @@ class Window:
     peak_event: int = -1
     folded: dict[int, list[int]] = field(default_factory=dict)
     rests: list[Rest] = field(default_factory=list)
-    moments: dict[int, Moment] = field(default_factory=dict)
+    moments: dict[int, MarkedMoment] = field(default_factory=dict)
 
     def follow(self, first: int, live: Ints) -> None:
         """Look for a higher peak in the curve of a session whose first event has a number."""

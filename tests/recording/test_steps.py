@@ -16,7 +16,7 @@ import lessons_lib as ll
 from lessons_lib.common.results import summary_html
 from lessons_lib.recording import markers
 from lessons_lib.recording import steps as said_steps
-from lessons_lib.recording.moments import Moment
+from lessons_lib.recording.moments import MarkedMoment
 from lessons_lib.recording.recording import Recording
 from lessons_lib.recording.steps import Said, StepLog, StepMark, StepMemory, Steps, steps_of
 
@@ -90,7 +90,7 @@ def test_what_was_said_while_nobody_watched_is_placed_by_the_clock():
     log = StepLog()
     for marker, at in ((1, 10.5), (2, 11.0), (3, 11.5)):
         log.note(marker, at, Said.END)
-    marks = log.marks_from(10.0, {2: Moment(0.75, 8, 9, exact=True)})
+    marks = log.marks_from(10.0, {2: MarkedMoment(0.75, 8, 9, exact=True)})
     assert [mark.at for mark in marks] == [0.5, 0.75, 1.5]
     assert [(mark.live, mark.peak) for mark in marks] == [(0, 0), (8, 9), (8, 8)]
     assert [mark.exact for mark in marks] == [False, True, False]
@@ -166,7 +166,7 @@ def test_marks_of_other_recordings_part_no_step():
     log.say(Said.BEGIN)
     log.say(Said.END)
     rows = {1: (5, 5), 2: (7, 30), 3: (6, 7), 4: (6, 6), 5: (0, 99)}
-    seen = {n: Moment(float(n), *row, exact=True) for n, row in rows.items()}
+    seen = {n: MarkedMoment(float(n), *row, exact=True) for n, row in rows.items()}
     (step,) = steps_of(log.marks_from(0.0, seen))
     assert (step.peak_bytes, step.kept_bytes) == (30, 1)
 
