@@ -582,3 +582,14 @@ def test_the_table_has_the_categories_the_layers_and_the_largest_batch(step):
     more = dataclasses.replace(step, largest_batch=estimate)._repr_html_()
     assert "largest batch" in more
     assert "1280" in more
+
+
+def test_figures_are_noisy_where_what_is_shown_differs(step):
+    mib = 2**20
+    for peaks, sign in (
+        ((mib, mib), ""),
+        ((4 * mib + 4, 4 * mib), ""),  # a scalar more: both are 4 MiB
+        ((1028, 1024), "≈ "),
+        ((mib, 2 * mib), "≈ "),
+    ):
+        assert dataclasses.replace(step, peaks=peaks).noisy == sign

@@ -109,8 +109,12 @@ class TrainingMemory(Result):
 
     @property
     def noisy(self) -> str:
-        """The sign before figures that differ from run to run, as a graph's may; else empty."""
-        return "≈ " if len(set(self.peaks)) > 1 else ""
+        """The sign before figures that differ from run to run, as a graph's may; else empty.
+
+        A number in Python code may or may not take a buffer of some bytes, by where its array
+        lies; where no figure shows that, none is called noisy.
+        """
+        return "≈ " if len({format_bytes(peak) for peak in self.peaks}) > 1 else ""
 
     def __repr__(self) -> str:
         top = max(self.categories, key=lambda c: self.categories[c])
