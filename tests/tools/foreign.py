@@ -31,7 +31,9 @@ def outcomes(folder: Path, parts: list[str], recorded: bool) -> dict[str, str]:
     paths = [str(Path("keras", "src", part)) for part in parts]
     with tempfile.TemporaryDirectory() as place:
         report = Path(place, "report.xml")
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *paths]
+        # Names must not depend on settings that lie in a folder above.
+        where = ["-p", "no:cacheprovider", f"--rootdir={folder}"]
+        command = [sys.executable, "-m", "pytest", "-q", *where, *plugin, *paths]
         subprocess.run(
             [*command, f"--junitxml={report}"],
             cwd=folder,
