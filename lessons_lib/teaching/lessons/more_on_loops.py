@@ -113,7 +113,8 @@ def _(peaks):
     was=("03.18",),
 )
 def _(peaks, chain):
-    return peaks[1].units <= 4 and peaks[10].units > 6 and chain.units <= 3
+    # How far steps run ahead depends on how busy the processors are.
+    return peaks[1].units <= 4 < peaks[10].units and chain.units <= 3
 
 
 @CLAIMS.add(
