@@ -131,10 +131,7 @@ def _area(ax: Axes, bands: Bands, bottom: Ints, height: Ints, style: Style, gid:
 
 def paint_unwatched(ax: Axes, recording: Recording, view: View) -> None:
     """Cover the time in which the profiler rested, and draw the allocator's count there."""
-    times, live = recording.timeline()
-    for begin, end in recording.unwatched:
-        first, last = np.searchsorted(times, (begin, end), "right")
-        inside = times[first:last], live[first:last]
+    for (begin, end), inside in zip(recording.unwatched, recording.counted, strict=True):
         ax.add_collection(
             PolyCollection(
                 [[(begin, view.low), (begin, view.high), (end, view.high), (end, view.low)]],

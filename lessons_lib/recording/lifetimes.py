@@ -108,9 +108,8 @@ class Ledger:
             row = self.table.number(Site(kind=NOT_WATCHED)), more, more, number, moment
             self._rows = self._rows.with_more(Rows.of([row]))
             self._gap = number + 1, moment
-        for place in sorted(place for place in self._alive if place < 0):  # the latest first
-            if more >= 0:
-                break
+        unseen = (place for place in self._alive if place < 0) if more < 0 else ()
+        for place in sorted(unseen):  # the latest first
             row_number = self._alive[place]
             part = min(-more, int(self._rows.reserved[row_number]))
             self._rows.nbytes[row_number] -= part
@@ -125,9 +124,7 @@ class Ledger:
         rows = self._rows
         living = [(row, place) for place, row in self._alive.items() if rows.born[row] >= 0]
         living.sort(key=lambda pair: -int(rows.born[pair[0]]))
-        # What was older than the run and was freed in it has made room, too.
-        grown += int(rows.reserved[rows.born < 0].sum())
-        excess = sum(int(rows.reserved[row]) for row, _ in living) - grown
+        excess = self._standing(rows.reserved) - grown
         for row, place in living:
             if excess <= 0:
                 break

@@ -206,12 +206,17 @@ class Recording(Result):
         live = np.concatenate(([0], live, [self.kept_bytes]))
         return times, live
 
+    @cached_property
+    def counted(self) -> tuple[tuple[Floats, Ints], ...]:
+        """For each span of `unwatched`, the part of `timeline` in it: the allocator's count."""
+        times, live = self.timeline()
+        ends = np.searchsorted(times, np.array(self.unwatched).reshape(-1, 2), "right").tolist()
+        return tuple((times[first:last], live[first:last]) for first, last in ends)
+
     @property
     def counted_bytes(self) -> int:
         """The allocator's highest count while nobody watched: growth in bytes, rounded up."""
-        times, live = self.timeline()
-        spans = (np.searchsorted(times, span, "right") for span in self.unwatched)
-        return max((int(live[first:last].max(initial=0)) for first, last in spans), default=0)
+        return max((int(live.max(initial=0)) for _, live in self.counted), default=0)
 
     def at_peak(self) -> BufferList:
         """List the buffers born in the block that were alive at its peak, largest first."""

@@ -64,12 +64,8 @@ def recorded(
     Machine().run(before + program)
     machine = Machine()
     machine.run(before)
-    gc.disable()  # or it might free something of the test's in the block
-    try:
-        with recorder() as recording:
-            machine.run(program)
-    finally:
-        gc.enable()
+    with recorder() as recording:
+        machine.run(program)
     found = recording.peak_bytes, recording.kept_bytes, recording.allocated_bytes
     return found, recording
 

@@ -54,12 +54,8 @@ def figures(recording: Recording) -> dict[str, Any]:
 def recorded(program: Program, how: contextlib.AbstractContextManager[Any]) -> Recording:
     """Record a program that was run before."""
     machine = Machine()
-    gc.disable()  # or it might free something of the test's in the block
-    try:
-        with how, record() as recording:
-            machine.run(program)
-    finally:
-        gc.enable()
+    with how, record() as recording:
+        machine.run(program)
     return recording
 
 
@@ -220,12 +216,8 @@ def test_to_prepare_a_function_tells_not_how_long_it_takes() -> None:
 def resting(until: float) -> Iterator[None]:
     """Have the profiler rest until a time on Python's clock; free nothing of earlier tests."""
     gc.collect()
-    gc.disable()  # what is collected while the profiler rests would count as freed
-    try:
-        with mock.patch.object(Pacing, "rest_until", return_value=until):
-            yield
-    finally:
-        gc.enable()
+    with mock.patch.object(Pacing, "rest_until", return_value=until):
+        yield
 
 
 def test_what_is_not_watched_is_said() -> None:

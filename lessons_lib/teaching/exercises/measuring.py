@@ -242,11 +242,8 @@ class Meter:
     def held(self) -> list[int]:
         """Give the bytes that were held at each mark, exact for TensorFlow."""
         assert self._recording is not None
-        times, live = self._recording.timeline()
         marks = self._recording.step_marks
-        moments = [marks[place].at for place, _ in self._marks]
-        before = np.searchsorted(times, moments, side="right") - 1
-        return [int(live[i]) + level for i, (_, level) in zip(before, self._marks, strict=True)]
+        return [marks[place].live + level for place, level in self._marks]
 
     def usage(self) -> Usage:
         """Give what the block took."""
