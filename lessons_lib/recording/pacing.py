@@ -17,7 +17,7 @@ from typing import Final
 
 #: The share of the time that watching may take, after the beginning: with what it costs besides,
 #: such as caches that it has emptied, a long training stays below 5 %.
-SHARE: Final = 0.04
+SHARE: Final = 0.03
 #: Events that are watched whole unless a share is asked for: a thousand small steps or more.  They
 #: cost some ten seconds, which ten minutes of a training make up for.
 WHOLE_EVENTS: Final = 700_000

@@ -43,13 +43,13 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
     label : str
         A name for the recording, shown in tables and pictures.
     lines : bool
-        Whether eager operations are tied to source lines; this costs a microsecond or two an
+        Whether eager operations are tied to source lines; this costs some microseconds an
         operation.  Operations of graphs are tied to theirs when they were called in a recording
         with lines.
     share : float, optional
         How much of the time watching may take, over 0 and up to 1.  After the first seconds, a
         recording is watched in windows, and in between the allocator's counters are read; 1
-        watches all.  Without it, a thousand small steps are watched whole, and then 4 %.
+        watches all.  Without it, a thousand small steps are watched whole, and then 3 %.
     chains : bool
         Whether eager operations, too, are tied to all lines that called one another; this costs
         some microseconds more.  See `Recording.by_line`.
