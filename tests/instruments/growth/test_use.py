@@ -27,7 +27,7 @@ from lessons_lib.instruments.growth.rules import judge
 from lessons_lib.instruments.growth.run import takes_number
 from lessons_lib.instruments.growth.thresholds import SMALL_POOL
 from lessons_lib.instruments.growth.trend import Series, Shape, fit
-from tests.support import growing_steps as steps
+from tests.support.growing.unit import UNIT, Trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("time_enough")]
 
@@ -66,7 +66,7 @@ def test_step_gets_the_number_of_the_call_only_when_it_asks() -> None:
     assert not takes_number(lambda: None)
     assert not takes_number(lambda memory=(): None)
     assert not takes_number(lambda *a, **k: None)
-    assert takes_number(steps.Trainer(True).step)
+    assert takes_number(Trainer(True).step)
     assert takes_number(tf.function(lambda x: x))
 
 
@@ -102,7 +102,7 @@ def test_step_that_ends_early_still_gets_its_answer() -> None:
     result = growth(lambda i: kept.append(data[i] + 1.0), iterations=8, warmup=3)
     assert left_behind() == before
     assert result.cause == Cause.RETAINED_TENSORS
-    assert result.bytes_per_call == steps.UNIT
+    assert result.bytes_per_call == UNIT
     assert any("raised IndexError" in note for note in result.notes)
 
 

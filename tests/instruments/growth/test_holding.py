@@ -1,0 +1,222 @@
+"""`growth` names what holds each thing that stays, with its bytes from shapes."""
+
+from __future__ import annotations
+
+import functools
+import re
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lessons_lib.common.runtime import tf
+from lessons_lib.instruments.growth import Cause, Growth
+from lessons_lib.instruments.growth.groups import text_bytes
+from tests.support.cases import first_of_each, or_further
+from tests.support.growing import holding
+from tests.support.growing.looking import assert_none_grows, explain, look, together
+from tests.support.growing.unit import UNIT
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("time_enough")]
+
+#: What stays in the check: each cause, and each sort of holder.
+IN_THE_CHECK = frozenset({"rows", "texts"})
+
+
+#: Ways of holding: the cause, what the chain says, and the bytes of a call where shapes tell them.
+HELD: dict[str, tuple[Cause, str, int | None]] = {
+    "attribute": (Cause.RETAINED_TENSORS, ".saved (list) → tf.Tensor", UNIT),
+    "class_attribute": (Cause.RETAINED_TENSORS, "Trainer.seen (list) → tf.Tensor", UNIT),
+    "dictionary": (Cause.RETAINED_TENSORS, "registry (dict) → ['step ", UNIT),
+    "closures": (Cause.RETAINED_TENSORS, "callbacks (list) → function", UNIT),
+    "generator": (Cause.RETAINED_TENSORS, "kept in generator", UNIT),
+    "memoized": (Cause.RETAINED_TENSORS, "cache of memoized.feature (lru_cache)", UNIT),
+    "default_argument": (Cause.RETAINED_TENSORS, "default argument memory of", UNIT),
+    "thread": (Cause.RETAINED_TENSORS, "mine in worker() (list) → tf.Tensor", UNIT),
+    "bounded": (Cause.RETAINED_TENSORS, "recent (deque) → tf.Tensor", UNIT),
+    "slots": (Cause.RETAINED_TENSORS, "boxes (list) → Slotted → tf.Tensor", UNIT),
+    "partial": (Cause.RETAINED_TENSORS, "partial → .args", UNIT),
+    "exceptions": (Cause.RETAINED_TENSORS, "errors (list) → ValueError", UNIT),
+    # The tape keeps the output of tanh, which its gradient is computed from.
+    "tapes": (Cause.RETAINED_TENSORS, "kept (list) → GradientTape → tf.Tensor", UNIT),
+    # 64 outputs of 4 float32
+    "keras_subclass": (Cause.RETAINED_TENSORS, "net (Net) → ", 64 * 4 * 4),
+    "module": (Cause.RETAINED_TENSORS, "owner (Module) → .states", UNIT),
+    # 1000 float32, and row splits and lengths: 3 and 2 int64
+    "ragged": (Cause.RETAINED_TENSORS, "kept (list) → RaggedTensor", 4000 + 24 + 16),
+    "nested": (Cause.RETAINED_TENSORS, "trainer (Trainer) → .log (defaultdict)", UNIT),
+    "table": (Cause.RETAINED_TENSORS, "entries (MutableHashTable)", None),
+    "rows": (Cause.RETAINED_TENSORS, "examples (list) → tf.Tensor", None),
+    "arrays": (Cause.PYTHON_OBJECTS, "log (list) → dict → numpy.ndarray", UNIT),
+    "array_cache": (Cause.PYTHON_OBJECTS, "cache (dict) → numpy.ndarray", UNIT),
+    "shared_arrays": (Cause.PYTHON_OBJECTS, "views (list) → numpy.ndarray", None),
+    "texts": (Cause.PYTHON_OBJECTS, "lines (list) → str", None),
+    "objects": (Cause.PYTHON_OBJECTS, "registry (dict) → ", None),
+    "functions": (Cause.RETRACING, "made (dict) → tf.function", None),
+    "concrete": (Cause.GRAPH_GROWTH, "made (list) → ConcreteFunction → FuncGraph", None),
+    "sliced_datasets": (Cause.RETAINED_TENSORS, "datasets (list) → ", 16 * UNIT),
+}
+
+
+@functools.cache
+def grown(name: str) -> Growth:
+    """Look at a growing step of `HELD` once for all tests."""
+    return look(getattr(holding, name)(True))
+
+
+#: Named at once: tensors, of which a finding lists five holders.
+TENSORS = [
+    n for n, (cause, _, nbytes) in HELD.items() if cause == Cause.RETAINED_TENSORS and nbytes
+]
+
+
+GROUPS = [TENSORS[first : first + 5] for first in range(0, len(TENSORS), 5)]
+
+
+ALONE = [name for name in HELD if name not in TENSORS]
+
+
+@pytest.mark.parametrize("names", first_of_each(GROUPS, keep=2), ids=" ".join)
+def test_ways_of_holding_tensors_are_named_beside_each_other(names: list[str]) -> None:
+    result = look(together([functools.partial(getattr(holding, name), True) for name in names]))
+    finding = result.causes[0]
+    assert finding.cause == Cause.RETAINED_TENSORS, explain(result)
+    holders = [held.holder for held in finding.held]
+    for name in names:
+        assert any(HELD[name][1] in holder for holder in holders), (name, explain(result))
+    assert finding.bytes_per_call == sum(HELD[name][2] or 0 for name in names), explain(result)
+    assert finding.exact
+
+
+@pytest.mark.parametrize("name", or_further(ALONE, IN_THE_CHECK))
+def test_way_of_holding_is_named(name: str) -> None:
+    cause, chain, nbytes = HELD[name]
+    result = grown(name)
+    assert result.cause == cause, explain(result)
+    assert chain in result.holder, explain(result)
+    if nbytes is not None:
+        assert result.causes[0].bytes_per_call == nbytes, explain(result)
+        assert result.causes[0].exact
+
+
+def test_no_twin_of_a_way_of_holding_grows() -> None:
+    assert_none_grows(functools.partial(getattr(holding, name), False) for name in HELD)
+
+
+def test_what_a_partial_of_the_step_holds_is_named() -> None:
+    result = look(holding.partial(True))
+    assert "the step (partial) → .args" in result.holder, explain(result)
+
+
+def test_kept_slice_counts_with_what_it_pins() -> None:
+    finding = grown("rows").causes[0]
+    # A row is 256 bytes; the tensor that it was cut from has 64 of them, and the allocator may
+    # set aside twice as much.
+    assert 0.9 * UNIT <= finding.bytes_per_call <= 2 * UNIT
+    assert not finding.exact
+    assert "slices" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("tensor", "nbytes"),
+    [
+        (lambda: tf.constant(["x" * 2000] * 4), 4 * (2000 + 16)),
+        (lambda: tf.constant("é" * 50), 100 + 16),
+        (lambda: tf.constant(["x" * 22, "short"]), 0),  # within their heads
+        (lambda: tf.ones([4]), 0),
+        (lambda: tf.fill([100_001], "x" * 30), 0),  # too many to look at
+    ],
+)
+def test_texts_of_tensors_have_their_bytes(tensor: Callable[[], Any], nbytes: int) -> None:
+    assert text_bytes(tensor()) == nbytes
+
+
+def test_kept_texts_belong_to_their_tensors() -> None:
+    kept: list[Any] = []
+    finding = look(lambda: kept.append(tf.constant(["x" * 20_000] * 4))).causes[0]
+    # Four heads of 24 bytes, and four texts.
+    assert finding.cause is Cause.RETAINED_TENSORS
+    assert finding.bytes_per_call == 4 * 24 + 4 * 20_016
+    assert not finding.exact
+    assert finding.held[0].holder.startswith("kept")
+
+
+def test_a_view_keeps_its_tensor_and_the_trace_beside_it_bakes_none_in() -> None:
+    rows: list[Any] = []
+    score = tf.function(lambda t, rate: tf.reduce_mean(t) * rate)
+
+    def step(i: int) -> None:
+        batch = tf.fill([512, 512], float(i))  # 1 MiB
+        score(batch, i)
+        rows.append(batch[0])
+
+    found = {finding.cause: finding for finding in look(step).causes}
+    kept, traced = found[Cause.RETAINED_TENSORS], found[Cause.RETRACING]
+    assert 2**20 <= kept.bytes_per_call <= 2 * 2**20
+    assert "slices" in kept.text
+    # A trace of three operations: Python's objects and TensorFlow's, but no batch.
+    assert 2**16 <= traced.bytes_per_call < 2**19
+    assert "baked into" not in traced.text
+
+
+def test_several_causes_come_largest_first() -> None:
+    history: list[Any] = []
+    add = tf.function(lambda x, k: x + k)
+    x = tf.ones([4])
+
+    def step(i: int) -> None:
+        add(x, i)
+        history.append(tf.fill([512, 1024], np.float32(i)))  # 2 MiB
+        history.append(np.full((128, 1024), i, np.float32))  # 512 KiB
+
+    result = look(step)
+    assert result.causes[0].cause == Cause.RETAINED_TENSORS, explain(result)
+    assert result.causes[0].bytes_per_call == 2 * 2**20
+    found = {finding.cause: finding for finding in result.causes}
+    assert set(found) == {Cause.RETAINED_TENSORS, Cause.PYTHON_OBJECTS, Cause.RETRACING}
+    assert found[Cause.PYTHON_OBJECTS].bytes_per_call == 2**19
+    sizes = [finding.bytes_per_call for finding in result.causes]
+    assert sizes == sorted(sizes, reverse=True)
+    assert result.bytes_per_call == sum(sizes)
+
+
+@pytest.mark.further
+def test_two_holders_in_one_object_are_both_named() -> None:
+    run = types.SimpleNamespace(owner=_Owner())
+
+    def step() -> None:
+        run.owner.tensors.append(tf.ones([64, 64]))
+        run.owner.variables.append(tf.Variable(tf.ones([64, 64])))
+
+    found = look(step)
+    holders = {finding.cause: finding.held[0].holder for finding in found.causes}
+    assert "_Owner" in holders[Cause.RETAINED_TENSORS], explain(found)
+    assert "_Owner" in holders[Cause.VARIABLES], explain(found)
+
+
+class _Owner:
+    def __init__(self) -> None:
+        self.tensors: list[Any] = []
+        self.variables: list[Any] = []
+
+
+@pytest.mark.further
+def test_many_small_tensors_are_no_slices() -> None:
+    losses: list[Any] = []
+    found = look(lambda: losses.extend(tf.reduce_sum(tf.ones([4])) for _ in range(100)))
+    (finding,) = (f for f in found.causes if f.cause == Cause.RETAINED_TENSORS)
+    assert (finding.bytes_per_call, finding.exact) == (400, True)
+    assert "slices" not in finding.text
+
+
+def test_bounded_holder_is_said() -> None:
+    assert any("at most 1000" in note for note in look(holding.bounded(True)).notes)
+
+
+@pytest.mark.further
+def test_bounded_cache_of_patterns_is_said() -> None:
+    # As tf.train.CheckpointManager does with the path of each checkpoint.
+    result = look(lambda i: re.compile(f"only{i}here*"), iterations=20)
+    assert any(f"at most {re._MAXCACHE}" in note for note in result.notes)  # type: ignore[attr-defined]
