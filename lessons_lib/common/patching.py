@@ -11,9 +11,10 @@ what                                when                          why
 ``convert_to_eager_tensor``,        open                          operation, a function or a
 ``BaseSession.run``                                               constant; which graph a session
                                                                   runs
-``imperative_grad``                 a recording with lines is     when a tape computes gradients,
-                                    open, a training step is      and where these lie; of which
-                                    measured                      variables
+``imperative_grad``                 from the import on            of which variables tapes compute
+                                                                  gradients
+the same                             a recording with lines is     when a tape computes them, and
+                                    open                          where these lie
 ``tf.name_scope.__enter__``         a recording with lines is     which scopes are the user's
                                     open
 methods of Keras' ``CallbackList``  a recording is open           when steps and epochs begin and
@@ -41,8 +42,8 @@ its kin, as above
 functions of ``tracemalloc``        Python's heap is watched      the program may use them, too
 ``train_function`` and              a model is fitted with        the memory of each batch
 ``test_function`` of a Keras model  `MemoryCallback`
-``BaseResourceVariable.handle``     a training step is measured   which variables an eager step
-                                                                  uses
+``BaseResourceVariable.handle``,    a training step is measured   which variables an eager step
+``Context.call_function``                                         uses, and functions that it calls
 ``os._exit``                        ``lessons_lib run``           that the report is written first
 ==================================  ============================  ================================
 

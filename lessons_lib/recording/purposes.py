@@ -313,10 +313,12 @@ def _actions(segment: Segment, log: CallLog) -> list[tuple[int, int, _Action]]:
     notes = log.notes
     threads = {number: thread for thread, number in segment.threads.items()}
     actions: list[tuple[int, int, _Action]] = []
+    by_use = _categories_by_use(log)
     for (thread, call), written in notes.assigned.items():
         spans = segment.calls.get(threads.get(thread, -1), [])
         if call < len(spans):
-            purpose = variable_purpose(written.variable)
+            variable = written.variable
+            purpose = variable_purpose(variable, by_use.get(variable.number))
             begin, end = spans[call]
             if written.address:
                 actions.append((begin, 0, _assigning(written.address, purpose)))
@@ -328,9 +330,24 @@ def _actions(segment: Segment, log: CallLog) -> list[tuple[int, int, _Action]]:
     return actions
 
 
-def variable_purpose(variable: Variable) -> Purpose:
-    """Tell what a variable's buffer is for."""
-    category = variable.category or Category.OTHER
+def _categories_by_use(log: CallLog) -> dict[int, Category]:
+    """Tell what variables are for, by their numbers: from the steps that train them."""
+    known = (*log.roles.values(), *(roles for _, roles in log.sessions))
+    found = {
+        variable.number: category
+        for roles in known
+        if roles is not None and roles.trains
+        for variable, category in zip(roles.flow.variables, roles.categories, strict=True)
+    }
+    for moment in log.notes.moments.values():
+        if moment.kind == eager_notes.GRADIENTS:
+            found |= {v.number: v.category for _, v in moment.addresses if v.category}
+    return found
+
+
+def variable_purpose(variable: Variable, by_use: Category | None = None) -> Purpose:
+    """Tell what a variable's buffer is for, which a graph that uses it may show."""
+    category = variable.category or by_use or Category.OTHER
     return Purpose(category, None, variable.layer, variable.name, variable.number)
 
 

@@ -1,9 +1,9 @@
 """What a variable is, by the place where it was made: its name, and what it is for.
 
 Noted on the variable's handle when it is made, also outside of recordings: a few stack frames are
-looked at, which costs microseconds a variable.  A variable that was made before this package was
-imported, or that neither Keras nor TensorFlow made for a purpose of its own, is judged by how it
-is used (`lessons_lib.recording.graph_roles`).
+looked at, which costs microseconds a variable.  A variable of the user's own is a weight once a
+tape has given a gradient of it.  Any other, and one that was made before this package was imported,
+is judged by how a graph uses it (`lessons_lib.recording.graph_roles`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
-from lessons_lib.common.internals import resource_variable_ops
+from lessons_lib.common.internals import imperative_grad, resource_variable_ops
 from lessons_lib.common.patching import Patch
+from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import local_of
 from lessons_lib.recording.categories import Category
 
@@ -122,4 +123,19 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     return handle_of
 
 
+def _noting_learned(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def imperative_grad(tape: Any, target: Any, sources: Any, *rest: Any, **more: Any) -> Any:
+        with contextlib.suppress(Exception):
+            for source in sources:
+                if getattr(source, "dtype", None) == tf.resource:
+                    known = variable_of(source)
+                    if known.category is None:
+                        note(source, known._replace(category=Category.WEIGHTS))
+        return original(tape, target, sources, *rest, **more)
+
+    return imperative_grad
+
+
 Patch(resource_variable_ops, "_variable_handle_from_shape_and_dtype", _noting).install()
+Patch(imperative_grad, "imperative_grad", _noting_learned).install()

@@ -24,7 +24,11 @@ import pytest
 
 from lessons_lib.common import internals
 from lessons_lib.common.internals import entries
-from lessons_lib.common.internals.training import build_as_fit_does, random_state
+from lessons_lib.common.internals.training import (
+    build_as_fit_does,
+    random_state,
+    variable_behind,
+)
 from lessons_lib.common.runtime import tf
 
 
@@ -332,7 +336,6 @@ def _numpy_api() -> None:
     assert type(internals.numpy_api()).__name__ == "PyCapsule"
 
 
-#: How each part of an object is used; parts of modules are looked up.
 def _builds() -> None:
     model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
     model.compile("adam", "mse")
@@ -348,7 +351,15 @@ def _seeds() -> None:
     assert float(tf.random.uniform(())) == draws[0]
 
 
+def _behind() -> None:
+    weight = tf.Variable(1.0)
+    assert variable_behind(weight.handle) is weight
+    assert variable_behind(tf.constant(1.0)) is None
+
+
+#: How each part of an object is used; parts of modules are looked up.
 _USES: dict[str, Callable[[], None]] = {
+    "EagerTensor._parent_trackable": _behind,
     "EagerTensor._id": _tensor_number,
     "EagerTensor._shape_tuple": _tensor_shape,
     "EagerTensor._summarize_value": _resources,

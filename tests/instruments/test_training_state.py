@@ -147,6 +147,36 @@ def test_training_goes_on_as_if_it_had_never_been_measured(batch, eagerly):
     assert draws[0] == draws[1]
 
 
+@pytest.mark.parametrize("way", ["function", "method"])
+def test_a_traced_function_within_a_step_counts_and_is_set_back(way):
+    net, optimizer = tf.Module(), tf.keras.optimizers.Adam()
+    net.w = tf.Variable(tf.ones([64, 8]))
+    optimizer.build([net.w])
+    generator = tf.random.Generator.from_seed(3)
+
+    @tf.function
+    def inner(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((x + generator.normal(tf.shape(x))) @ net.w)
+        optimizer.apply([tape.gradient(loss, net.w)], [net.w])
+
+    class Trainer:
+        def step(self, x):
+            inner(x)
+
+    def function(x):
+        inner(x)
+
+    x = tf.ones([4, 64])
+    inner(x)  # traced before it is measured: no variable is asked for its handle any more
+    state = [v.numpy().tolist() for v in (net.w, generator.state, *optimizer.variables)]
+    memory = ll.training_memory(function if way == "function" else Trainer().step, x)
+    assert state == [v.numpy().tolist() for v in (net.w, generator.state, *optimizer.variables)]
+    # Adam: two slots, the count of steps (int64) and the learning rate (float32).
+    assert memory.categories[Category.WEIGHTS] == 64 * 8 * 4
+    assert memory.categories[Category.OPTIMIZER] == 2 * 64 * 8 * 4 + 8 + 4
+
+
 def test_a_failing_step_leaves_the_model_as_it_was(batch):
     class Broken(tf.keras.Model):
         def __init__(self) -> None:

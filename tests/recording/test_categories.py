@@ -226,6 +226,25 @@ def test_variables_that_only_the_update_reads_are_state_whoever_made_them():
 
 
 @pytest.mark.parametrize("graph", [False, True])
+def test_variables_of_the_users_are_weights_once_a_gradient_was_taken_of_them(graph):
+    x = tf.ones([8, 64])
+    with ll.record() as rec:
+        module = tf.Module()
+        module.w, module.count = tf.Variable(tf.ones([64, 16])), tf.Variable(tf.zeros([300]))
+
+        def step():
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(x @ module.w)
+            module.w.assign_sub(0.1 * tape.gradient(loss, module.w))
+            module.count.assign_add(tf.ones([300]))
+
+        tf.function(step)() if graph else step()
+    kept = {row.key: row.kept_bytes for row in rec.by_category().rows}
+    assert kept["weights"] == 64 * 16 * FLOAT
+    assert sum(kept.values()) - kept["weights"] >= 300 * FLOAT  # of which no gradient was taken
+
+
+@pytest.mark.parametrize("graph", [False, True])
 def test_layers_keep_their_names(graph):
     # TensorFlow calls the scope of `conv2d` `conv2d_1` in a graph, which is another layer's name.
     model = keras.Sequential(

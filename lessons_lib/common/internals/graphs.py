@@ -18,7 +18,10 @@ func_graph: Final = module(
     "telling what tracing takes of Python's heap from what an exercise's answer takes",
     "exercises cannot be graded",
 )
-_RUNS: Final = "whether an exercise's answer ran a graph", "exercises cannot be graded"
+_RUNS: Final = (
+    "whether an exercise's answer ran a graph; which variables a training step's functions use",
+    "exercises cannot be graded, and training_memory cannot be used",
+)
 #: Class of the eager runtime; ``call_function`` runs every function that was traced.
 EagerContext: Final = part("tensorflow.python.eager.context:Context", *_RUNS)
 enter("tensorflow.python.eager.context:Context.call_function", *_RUNS)

@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 from lessons_lib.common.internals.eager import KERAS_STATE, eager_context
-from lessons_lib.common.internals.entries import enter, find, module, part
+from lessons_lib.common.internals.entries import enter, find, module, of_object, part
 
 _ADAPTER: Final = "keras.src.trainers.data_adapters:get_data_adapter"
 enter(_ADAPTER, "batches as fit makes them", "training_memory takes no arrays", "Keras 3.3")
@@ -31,6 +31,15 @@ BaseVariable: Final = part(
     "the variables that a step uses",
     "training_memory cannot be used",
 )
+
+
+@of_object("EagerTensor._parent_trackable", "the variables that a function uses", "they are missed")
+def variable_behind(handle: Any) -> Any:
+    """Give the variable that a handle belongs to, such as a traced function captures; or None."""
+    variable = getattr(handle, "_parent_trackable", lambda: None)()
+    return variable if isinstance(variable, BaseVariable) else None
+
+
 _RANDOM: Final = "leaving random generators as they were"
 _GENERATORS: Final = module(
     "tensorflow.python.ops.stateful_random_ops",

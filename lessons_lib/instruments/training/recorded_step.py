@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from lessons_lib.common.internals.training import variable_behind
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.training.inputs import OWN_ITERATOR
 from lessons_lib.instruments.training.one_piece import one_piece
@@ -66,8 +67,8 @@ def traced(
     used = list(graph.variables)
     for captured, _ in graph.captures:
         # What only writes to a variable captures its handle alone.
-        variable = getattr(captured, "_parent_trackable", lambda: None)()
-        used += [variable] if isinstance(variable, tf.Variable) else []
+        variable = variable_behind(captured)
+        used += [] if variable is None else [variable]
     return concrete, used
 
 

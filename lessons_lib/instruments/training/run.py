@@ -34,11 +34,7 @@ from lessons_lib.instruments.training.recorded_step import (
 )
 from lessons_lib.instruments.training.result import TrainingMemory
 from lessons_lib.instruments.training.state import State, variables_used
-from lessons_lib.instruments.training.variables import (
-    learned_are_weights,
-    name_variables,
-    with_slots,
-)
+from lessons_lib.instruments.training.variables import name_variables, with_slots
 
 #: A graph's first call folds constants, and its peak depends on the order of execution.
 _RUNS: Final = {Mode.EAGER: 2, Mode.GRAPH: 3, Mode.XLA: 2}
@@ -162,11 +158,10 @@ def _prepared(target: _Target, state: State, spec: Any, data: Any) -> Step:
     """
     run = target.function
     if target.mode is Mode.EAGER:
-        with variables_used(state.add) as used, learned_are_weights():
+        with variables_used(state.add) as used:
             run(data)
     else:
-        with learned_are_weights():
-            run, used = traced(target.function, spec, target.mode, target.autograph)
+        run, used = traced(target.function, spec, target.mode, target.autograph)
         for variable in used:
             state.add(variable)
         run(data)

@@ -18,7 +18,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from lessons_lib.common.internals.training import BaseVariable, RandomState, random_state
+from lessons_lib.common.internals import EagerContext
+from lessons_lib.common.internals.training import (
+    BaseVariable,
+    RandomState,
+    random_state,
+    variable_behind,
+)
 from lessons_lib.common.patching import patched
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import is_user_file
@@ -154,20 +160,38 @@ def variable_in(thing: Any) -> tf.Variable | None:
 
 @contextmanager
 def variables_used(save: Callable[[tf.Variable], None]) -> Iterator[list[tf.Variable]]:
-    """List the variables that are read or written in a block, and save each one before."""
+    """List the variables that are read or written in a block, and save each one before.
+
+    A function that has been traced asks no variable for its handle: it is called with the handles.
+    """
     used: dict[int, tf.Variable] = {}
+
+    def use(variable: tf.Variable) -> None:
+        if id(variable) not in used:
+            used[id(variable)] = variable
+            save(variable)
 
     def noting(original: Any) -> Any:
         def handle(variable: Any) -> Any:
-            if id(variable) not in used:
-                used[id(variable)] = variable
-                save(variable)
+            use(variable)
             return original.fget(variable)
 
         return property(handle)
 
+    def noting_calls(original: Any) -> Any:
+        def call_function(context: Any, name: Any, tensor_inputs: Any, *rest: Any) -> Any:
+            for tensor in tensor_inputs:
+                if (variable := variable_behind(tensor)) is not None:
+                    use(variable)
+            return original(context, name, tensor_inputs, *rest)
+
+        return call_function
+
     found: list[tf.Variable] = []
-    with patched(BaseVariable, "handle", noting):
+    with (
+        patched(BaseVariable, "handle", noting),
+        patched(EagerContext, "call_function", noting_calls),
+    ):
         yield found
     found += used.values()
 

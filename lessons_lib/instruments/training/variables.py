@@ -5,12 +5,9 @@ Or that were made before this package was imported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lessons_lib.common.internals import imperative_grad
-from lessons_lib.common.patching import patched
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.training.state import variable_in
 from lessons_lib.recording.categories import Category
@@ -36,25 +33,6 @@ def name_variables(objects: Iterable[Any]) -> None:
                         layer = path.rpartition("/")[0] if category is Category.WEIGHTS else None
                         named = known._replace(name=path, category=category, layer=layer or None)
                         note(variable.handle, named)
-
-
-@contextmanager
-def learned_are_weights() -> Iterator[None]:
-    """Note the user's own variables of which a gradient is taken in a block as weights."""
-
-    def noting(original: Callable[..., Any]) -> Callable[..., Any]:
-        def gradients(tape: Any, target: Any, sources: Any, *rest: Any, **more: Any) -> Any:
-            for source in sources:
-                if getattr(source, "dtype", None) == tf.resource:
-                    known = variable_of(source)
-                    if known.category is None:
-                        note(source, known._replace(category=Category.WEIGHTS))
-            return original(tape, target, sources, *rest, **more)
-
-        return gradients
-
-    with patched(imperative_grad, "imperative_grad", noting):
-        yield
 
 
 def with_slots(used: Iterable[tf.Variable], objects: Iterable[Any]) -> list[tf.Variable]:
