@@ -12,18 +12,20 @@ function, held weakly, so it keeps nothing alive.
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Final, Protocol, Self
 
 from lessons_lib.common import internals
 from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import require_home_process, tf
-from lessons_lib.common.source import Line, user_line_of_frame, user_place_in_trace
+from lessons_lib.common.source import Line, is_user_file, user_line_of_frame, user_place_in_trace
 from lessons_lib.instruments.tracing.reasons import Key, context_of
 from lessons_lib.instruments.tracing.resolve import is_loaded
 from lessons_lib.instruments.tracing.signatures import signature_of
@@ -46,6 +48,8 @@ class ObservedTrace:
         or ran nothing (``get_concrete_function``, a call from within another trace).
     of_loaded : bool
         Whether it only passes calls on to a function that was loaded from a file.
+    direct : bool
+        Whether the user's own code called the function, and no library.
     """
 
     key: Key
@@ -53,6 +57,7 @@ class ObservedTrace:
     trace_seconds: float
     first_call_seconds: float | None = None
     of_loaded: bool = False
+    direct: bool = False
 
 
 class Listener(Protocol):
@@ -62,6 +67,10 @@ class Listener(Protocol):
         """Be told of a new concrete function, before TensorFlow stores it; None: not readable."""
 
 
+#: TensorFlow's modules between a call of a ``tf.function`` and its trace, and this package's.
+_OF_FUNCTIONS: Final = re.compile(
+    r"[/\\]tensorflow[/\\]python[/\\](?:eager|util)[/\\]|[/\\]lessons_lib[/\\]instruments[/\\]"
+)
 #: What was seen of each living concrete function.
 observed: Final[weakref.WeakKeyDictionary[Any, ObservedTrace]] = weakref.WeakKeyDictionary()
 
@@ -129,8 +138,10 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
     began = time.perf_counter()
     options = kwargs["tracing_options"] if "tracing_options" in kwargs else args[-1]
     line = context = None
+    direct = False
     with contextlib.suppress(Exception):  # a fault of ours costs a description, not the run
         line, context = calling_line(), context_of(_context(options))
+        direct = _called_directly(sys._getframe(1))
     thread.spent += time.perf_counter() - began
 
     spent, began = thread.spent, time.perf_counter()
@@ -142,7 +153,9 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
     with contextlib.suppress(Exception):
         key = Key(signature_of(concrete.function_type), context or ())
         loaded = is_loaded(options.python_function)
-        observed[concrete] = seen = ObservedTrace(key, line, max(0.0, seconds), of_loaded=loaded)
+        observed[concrete] = seen = ObservedTrace(
+            key, line, max(0.0, seconds), of_loaded=loaded, direct=direct
+        )
     for call in reversed(thread.calls):
         if call.owner is options.polymorphic_type:
             call.latest = seen
@@ -152,6 +165,13 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
             listener.made(concrete, options, seen)
     thread.spent += time.perf_counter() - ended
     return concrete
+
+
+def _called_directly(frame: FrameType | None) -> bool:
+    """Tell whether the code around TensorFlow's own for functions is the user's."""
+    while frame is not None and _OF_FUNCTIONS.search(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and is_user_file(frame.f_code.co_filename)
 
 
 def _calling(function: Any, *args: Any, **kwargs: Any) -> Any:

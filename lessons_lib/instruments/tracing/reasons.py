@@ -1,8 +1,8 @@
 """Why a trace was needed: how its arguments differ from the nearest trace made before it.
 
-The nearest trace is the earlier one with the fewest differing parts; of equally near ones the
-latest.  Where nothing in the arguments differs, it is what surrounds the call that does: variables
-made in the first call, another graph, another device.
+The nearest trace is the earlier one with the fewest differing parts; of equally near ones one of
+the same form, then the latest.  Where nothing in the arguments differs, it is what surrounds the
+call that does: variables made in the first call, another graph, another device.
 """
 
 from __future__ import annotations
@@ -153,15 +153,26 @@ def reason_for(key: Key, earlier: Sequence[Key]) -> Reason:
     nearest = len(earlier)
     best = tuple(differences(new, earlier[-1].signature))
     for number in range(len(earlier) - 1, 0, -1):
-        if len(best) <= 1:
+        if _distance(best) <= (1, 0):
             break
         other = earlier[number - 1].signature
-        if _at_least(new, other) < len(best):
+        if _at_least(new, other) < len(best) or _same_form(new, other):
             nearer = tuple(differences(new, other))
-            if len(nearer) < len(best):
+            if _distance(nearer) < _distance(best):
                 best, nearest = nearer, number
     best = tuple(sorted(best, key=lambda difference: _WEIGHT.get(difference.cause, 5)))
     return Reason(best[0].cause, best, nearest)
+
+
+def _distance(found: Sequence[Difference]) -> tuple[int, int]:
+    return len(found), sum(d.cause is TraceCause.STRUCTURE for d in found)
+
+
+def _same_form(new: Node, old: Node) -> bool:
+    parts = zip(new.children, old.children, strict=False)
+    return new.structure == old.structure and all(
+        a.kind is b.kind and a.structure == b.structure for a, b in parts
+    )
 
 
 def _at_least(new: Node, old: Node) -> int:

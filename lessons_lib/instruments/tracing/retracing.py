@@ -310,8 +310,14 @@ def _remade(owner: _Owner, times: int) -> str:
             f"Each Keras model traces its own {owner.name} when it is new or newly compiled, "
             f"{times} here: build and compile one model, and use it again."
         )
-    if owner.line is None:  # what a library makes anew, the user cannot define elsewhere
-        return ""
+    if owner.line is None:
+        seen = owner.entries[0].seen
+        if not seen.direct:  # what a library makes anew, the user cannot make elsewhere
+            return ""
+        return (
+            f"{times} functions were made from the same code ({owner.name}), the first for the "
+            f"call at {seen.line}, and each was traced: make one, keep it, and call that one."
+        )
     if owner.bound:
         return (
             f"Each instance traces {owner.name} for itself, {times} here: use one instance, and "
@@ -319,7 +325,8 @@ def _remade(owner: _Owner, times: int) -> str:
         )
     return (
         f"{times} functions were made from the same code at {owner.line} and each was traced: "
-        "define it once, outside the loop."
+        "define it once, outside the loop, and pass what differs as an argument, numbers as "
+        "tensors."
     )
 
 

@@ -298,6 +298,17 @@ def test_the_nearest_earlier_trace_is_compared_with():
     assert trace_report(fn).traces[3].reason.nearest == 2
 
 
+def test_of_equally_near_traces_one_of_the_same_form_is_compared_with():
+    fn = tf.function(lambda x: x)
+    fn(tf.ones([3]))
+    fn([1.0, 2.0])
+    fn(tf.ones([3], tf.int32))  # a tensor in place of the list would still have another dtype
+    fn([1.0, 2.0, 3.0])
+    reasons = [trace.reason for trace in trace_report(fn).traces]
+    assert [reason.nearest for reason in reasons] == [None, 1, 1, 3]
+    assert [reason.cause for reason in reasons[1:3]] == [TraceCause.STRUCTURE, TraceCause.DTYPE]
+
+
 def test_variables_made_in_the_first_call():
     made = []
 

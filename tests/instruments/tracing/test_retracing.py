@@ -129,6 +129,43 @@ def test_a_function_made_in_a_loop_is_named_as_the_cause():
     assert twin.advice == ()
 
 
+def test_made_once_as_advised_a_function_gives_the_same_results():
+    x, rates = tf.ones([1]), (0.1, 0.2, 0.3)
+    with watch_retracing() as watch:
+        results = []
+        for rate in rates:
+
+            @tf.function
+            def scaled(x):
+                return x * rate  # noqa: B023 - each is called before the next one is made
+
+            results.append(float(scaled(x)[0]))
+    assert "define it once" in watch.advice[0]
+    assert "pass what differs as an argument, numbers as tensors" in watch.advice[0]
+    once = tf.function(lambda x, rate: x * rate)
+    with watch_retracing() as followed:
+        assert [float(once(x, tf.constant(rate))[0]) for rate in rates] == results
+    assert followed.new_traces == 1
+
+
+def test_a_librarys_function_that_the_user_makes_anew_is_to_be_kept():
+    model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(2)])
+    x = tf.ones([1, 3])
+    for called in (model, model.call, tf.nn.softmax):
+        with watch_retracing() as watch:
+            for _ in range(3):
+                tf.function(called)(x)
+        assert [report.remade for report in watch.reports] == [3] * 3
+        (advice,) = watch.advice
+        assert "3 functions were made from the same code" in advice
+        assert "make one, keep it, and call that one" in advice
+    with watch_retracing() as twin:  # TensorFlow makes and calls these by itself
+        for _ in range(3):
+            tf.vectorized_map(tf.nn.softmax, x)
+    assert twin.new_traces == 3
+    assert twin.advice == ()
+
+
 def test_what_a_factory_makes_of_several_functions_is_not_made_from_the_same_code():
     def compiled(step):
         @tf.function
