@@ -12,7 +12,7 @@ import lessons_lib as ll
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.measure import Measurement, measure, run_once
 from tests.support.cases import first_of_each
-from tests.support.exactness_checks import ints, nbytes, new, ready, scalar
+from tests.support.tensors import ints, nbytes, new, ready, scalar
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from lessons_lib.common.runtime import tf
 from lessons_lib.common.units import MIB
 from lessons_lib.instruments import process
 from lessons_lib.instruments.process import process_memory, resident_bytes
-from tests.support.exactness_checks import ints, new, ready, scalar
+from tests.support.tensors import ints, new, ready, scalar
 
 pytestmark = pytest.mark.slow
 

@@ -78,9 +78,6 @@ def figures(printed: str) -> tuple[str, str, int]:
     return lines[0]["peak"], lines[0]["kept"], int(lines[0]["buffers"])
 
 
-# ---------------------------------------------------------------- statements and cells
-
-
 def test_a_statement(shell: InteractiveShell, run: Run) -> None:
     assert figures(run("%mem x = new()")) == ("36 B", "36 B", 1)
     assert shell.user_ns["x"].shape == (9,)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.recording.recording import Recording
+from tests.support.handmade import ADD, MUL, NOWHERE, made
 from tests.support.marked_lines import N
 
 
@@ -23,3 +25,15 @@ def garbage_stays() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+@pytest.fixture
+def three() -> Recording:
+    """Three buffers and one of before.
+
+    Events: 0 a (100) born, 1 old (64) dies, 2 b (50) born, 3 a dies, 4 c (7) born.
+    Live: 100, 36, 86, -14, -7.
+    """
+    return made(
+        (0, 100, 0, 3), (2, 64, -1, 1), (1, 50, 2, -1), (2, 7, 4, -1), sites=(ADD, MUL, NOWHERE)
+    )

@@ -9,8 +9,8 @@ import pytest
 
 import lessons_lib as ll
 from lessons_lib.recording.recording import Recording
-from tests.support.exactness_checks import new, scalar
 from tests.support.sessions import cut_after
+from tests.support.tensors import new, scalar
 
 tf = ll.runtime.tf
 

@@ -21,8 +21,8 @@ from lessons_lib.recording.session_checks import (
     SessionCheck,
     completeness,
 )
-from tests.support.exactness_checks import ints, new, ready, scalar
 from tests.support.sessions import cut_after
+from tests.support.tensors import ints, new, ready, scalar
 
 THREADS, OPERATIONS = 4, 3
 

@@ -10,7 +10,8 @@ from lessons_lib.recording import profiler
 from lessons_lib.recording.profile_format import Segment
 from lessons_lib.recording.recorder import record
 from tests.support.broken_recorders import FAULTS, Fault
-from tests.support.exactness_checks import CHECKS, Check, ints, new, ready
+from tests.support.exactness import CHECKS, Check
+from tests.support.tensors import ints, new, ready
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)

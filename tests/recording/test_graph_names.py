@@ -12,7 +12,7 @@ from lessons_lib.common.runtime import tf
 from lessons_lib.recording import graph_flow, graph_ops, graph_phases
 from lessons_lib.recording.allocator_counters import counters
 from lessons_lib.recording.recorder import record
-from tests.support.exactness_checks import new
+from tests.support.tensors import new
 
 
 def operation(kind: str, *inputs: str) -> Any:

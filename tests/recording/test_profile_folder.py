@@ -12,7 +12,7 @@ import pytest
 from lessons_lib.recording import profile_folder
 from lessons_lib.recording.profile_folder import ProfileFolder
 from lessons_lib.recording.recorder import record
-from tests.support.exactness_checks import new
+from tests.support.tensors import new
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="locks and links")
 

@@ -16,7 +16,7 @@ from lessons_lib.recording import call_watcher
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 from tests.support.broken_recorders import FAULTS
-from tests.support.exactness_checks import Record
+from tests.support.exactness import Record
 from tests.support.programs import (
     Drop,
     Dropped,
@@ -31,8 +31,8 @@ from tests.support.programs import (
     Same,
     Tape,
     Unary,
-    programs,
 )
+from tests.support.random_programs import programs
 
 Figures = tuple[int, int, int]
 

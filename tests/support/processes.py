@@ -12,7 +12,7 @@ import pytest
 
 from lessons_lib.common import runtime
 from lessons_lib.recording.recorder import record
-from tests.support.exactness_checks import new, scalar
+from tests.support.tensors import new, scalar
 
 ROOT = Path(__file__).resolve().parents[2]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs fork or POSIX limits")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.exactness_checks import new, scalar
 from tests.support.state import nothing_left
+from tests.support.tensors import new, scalar
 
 
 @pytest.fixture(autouse=True)

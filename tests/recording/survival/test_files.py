@@ -15,8 +15,8 @@ from lessons_lib.common.runtime import tf
 from lessons_lib.recording import notes, profile_folder, profiler
 from lessons_lib.recording.profile_format import ProfileError, read_profile
 from lessons_lib.recording.recorder import record
-from tests.support.exactness_checks import ints, new, ready
 from tests.support.processes import POSIX, in_a_new_process, still_works
+from tests.support.tensors import ints, new, ready
 
 
 def test_no_temporary_folder_can_be_written(tmp_path: Path, monkeypatch: Any) -> None:

@@ -24,8 +24,8 @@ from lessons_lib.recording import (
     session,
 )
 from lessons_lib.recording.recorder import record
-from tests.support.exactness_checks import new, scalar
 from tests.support.processes import still_works
+from tests.support.tensors import new, scalar
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), SystemExit(3)])

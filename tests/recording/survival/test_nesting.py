@@ -13,7 +13,7 @@ from lessons_lib.recording import (
     session,
 )
 from lessons_lib.recording.recorder import record
-from tests.support.exactness_checks import ints, new, ready, scalar
+from tests.support.tensors import ints, new, ready, scalar
 
 
 def test_blocks_in_blocks() -> None:

@@ -9,8 +9,8 @@ import pytest
 from lessons_lib.common.runtime import tf
 from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recorder import record
-from tests.support.exactness_checks import new
 from tests.support.processes import still_works
+from tests.support.tensors import new
 
 
 def test_a_profiler_that_runs_already(temporary: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lessons_lib.common.runtime import tf
 from lessons_lib.recording.recorder import record
-from tests.support.exactness_checks import nbytes, new
+from tests.support.tensors import nbytes, new
 
 
 def test_xla() -> None:
