@@ -1,0 +1,319 @@
+"""The rules accuse each byte once, and say what is no growth: from series that are made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lessons_lib.common.units import KIB, MIB
+from lessons_lib.instruments.growth import notes
+from lessons_lib.instruments.growth.case import CacheTest
+from lessons_lib.instruments.growth.causes import Cause, Finding, Retained
+from lessons_lib.instruments.growth.counters import Evidence
+from lessons_lib.instruments.growth.notes import run_notes
+from lessons_lib.instruments.growth.observation import Group, HeapGain, Observation
+from lessons_lib.instruments.growth.resources import LostTables
+from lessons_lib.instruments.growth.rules import judge
+from lessons_lib.instruments.growth.sampler import COLUMNS
+from lessons_lib.instruments.growth.trend import Series, fit
+from lessons_lib.instruments.holders.object_types import Kind
+from lessons_lib.instruments.holders.reachability import Tier
+
+CALLS: Any = np.arange(10.0)
+Found = list[tuple[Cause, int]]
+
+
+def series(name: str, given: Any) -> Series:
+    """Make a series: of so much a call, of the values that are given, or one that is not known."""
+    label, unit, least, floor = COLUMNS[name]
+    values = (
+        np.full(10, np.nan) if given is None else CALLS * given if np.isscalar(given) else given
+    )
+    return fit(label, unit, values, np.zeros(4), least=least, floor=floor)
+
+
+def evidence(**given: Any) -> Evidence:
+    """Make evidence of what a call adds; 0 to whatever is not given."""
+    return Evidence(**{name: series(name, given.get(name, 0.0)) for name in COLUMNS})
+
+
+def group(
+    kind: Kind, nbytes: int, tier: Tier = Tier.PLAIN, *, array: bool = False, **of: Any
+) -> Group:
+    """Make a group to which a call adds one thing of so many bytes."""
+    shape = (nbytes,) if array else None
+    return Group(kind, tier, Retained("thing", shape, None, nbytes, 1, None, ("kept",)), **of)
+
+
+def seen(*groups: Group, heap: HeapGain | None = None, **of: Any) -> Observation:
+    return Observation(groups, heap or HeapGain(known=True), **of)
+
+
+def objects(nbytes: int, **of: Any) -> Group:
+    return group(Kind.OTHER, nbytes, **of)
+
+
+TENSOR, GRAPH, VARIABLE = Kind.TENSOR, Kind.GRAPH, Kind.VARIABLE
+ALIVE = np.ones(10)
+#: What a call adds to the series, what was seen to stay, and the causes with their bytes a call.
+CASES: dict[str, tuple[dict[str, Any], Observation, Found, str]] = {
+    "functions that are never called": (
+        {"functions": 2, "c_heap": 10_000}, seen(),
+        [(Cause.RETRACING, 10_000)], "multiply: 2 more tf.function objects a call.",
+    ),
+    "functions with what is baked into their traces": (
+        {"functions": 1, "concrete_functions": 2, "hidden_bytes": 50_000}, seen(),
+        [(Cause.RETRACING, 50_000)], "with 2 traces; tensors baked into them weigh ≈ 48.8 KiB",
+    ),
+    "traces bake in no more than their graphs hold": (
+        {"concrete_functions": 1, "hidden_bytes": 100_000, "live_tensors": 1,
+         "live_tensor_bytes": 400},
+        seen(group(TENSOR, 400), group(GRAPH, 0, constant_bytes=30_000)),
+        [(Cause.RETAINED_TENSORS, 400 + 70_000), (Cause.RETRACING, 30_000)], "1 more concrete",
+    ),
+    "graphs of a dataset's functions belong to it": (
+        {"datasets": 1, "orphan_graphs": 1, "graph_ops": 3, "hidden_bytes": 64_000},
+        seen(group(GRAPH, 0, in_dataset=True)),
+        [(Cause.DATASET_BUFFERS, 64_000)], "Datasets and iterators multiply (1 more a call)",
+    ),
+    "graphs beside a dataset": (
+        {"datasets": 1, "orphan_graphs": 1, "graph_ops": 3, "hidden_bytes": 64_000,
+         "c_heap": 32_000},
+        seen(group(GRAPH, 0, in_dataset=True), group(GRAPH, 0)),
+        [(Cause.DATASET_BUFFERS, 64_000), (Cause.GRAPH_GROWTH, 32_000)], "1 a call, with 3 op",
+    ),
+    "graphs that have no function": (
+        {"graphs": 1, "graph_ops": 3, "hidden_bytes": 9000}, seen(group(GRAPH, 0)),
+        [(Cause.GRAPH_GROWTH, 9000)], "Graphs multiply: 1 a call, with 3 operations",
+    ),
+    "traces whose functions are gone beside those of a living one": (
+        {"concrete_functions": 1, "orphan_graphs": 1, "graph_ops": 3, "c_heap": 9000}, seen(),
+        [(Cause.RETRACING, 9000), (Cause.GRAPH_GROWTH, 0)], "Graphs of functions that are gone",
+    ),
+    "variables that hang on traces": (
+        {"concrete_functions": 1, "variables": 1, "variable_bytes": 4096},
+        seen(group(VARIABLE, 4096, Tier.GRAPH)),
+        [(Cause.RETRACING, 4096)], "1 more concrete function a call",
+    ),
+    "variables, with their handles in the C heap": (
+        {"variables": 1, "variable_bytes": 4096, "c_heap": 4096 + 16 * KIB},
+        seen(group(VARIABLE, 4096)),
+        [(Cause.VARIABLES, 4096)], "multiply: 1 more a call",
+    ),
+    "variables whose bytes do not rise steadily": (
+        {"variables": 1}, seen(group(VARIABLE, 4096), group(VARIABLE, 64)),
+        [(Cause.VARIABLES, 4160)], "multiply: 1 more a call",
+    ),
+    "a variable of ever larger values": (
+        {"variable_bytes": 64}, seen(), [(Cause.VARIABLES, 64)], "assigned ever larger values",
+    ),
+    "tensors that hang on traces": (
+        {"concrete_functions": 1, "live_tensors": 1, "live_tensor_bytes": 4096},
+        seen(group(TENSOR, 4096, Tier.GRAPH)),
+        [(Cause.RETRACING, 4096)], "1 more concrete function a call",
+    ),
+    "more tensors of fewer bytes": (
+        {"live_tensors": 1, "live_tensor_bytes": -100}, seen(group(TENSOR, 4)), [], "",
+    ),
+    "a dataset's own settings": (
+        {"datasets": 1, "live_tensors": 2, "live_tensor_bytes": 16, "hidden_bytes": 50_000},
+        seen(group(TENSOR, 8, in_dataset=True)),
+        [(Cause.DATASET_BUFFERS, 50_000)], "Datasets and iterators multiply",
+    ),
+    "tensors that become larger": (
+        {"live_tensor_bytes": 4000}, seen(), [(Cause.RETAINED_TENSORS, 4000)], "become larger",
+    ),
+    "tensors that become larger beside what a dataset keeps": (
+        {"live_tensor_bytes": 4000, "hidden_bytes": 9000, "datasets": ALIVE}, seen(),
+        [(Cause.DATASET_BUFFERS, 9000), (Cause.RETAINED_TENSORS, 4000)], "while a dataset or",
+    ),
+    "tensors in cycles": (
+        {"live_tensors": 1, "live_tensor_bytes": 4000}, seen(group(TENSOR, 4000, in_cycle=True)),
+        [(Cause.RETAINED_TENSORS, 4000)], "1 more a call, and Python's garbage collector is",
+    ),
+    "lost tables, with the tensors in them": (
+        {"c_heap": 40_000, "hidden_bytes": 8000}, seen(lost_tables=LostTables(1, 2000)),
+        [(Cause.NATIVE_MEMORY, 48_000)], "1 table a call, of up to 2,000 entries",
+    ),
+    "lost tables that are hardly seen": (
+        {"c_heap": 9000}, seen(lost_tables=LostTables(1, 2000)), [], "",
+    ),
+    "arrays that share tensors' memory": (
+        {"hidden_bytes": 16_384}, seen(objects(16_384, array=True)),
+        [(Cause.PYTHON_OBJECTS, 16_384)], "share the memory of tensors",
+    ),
+    "arrays that are too few to be what is hidden": (
+        {"hidden_bytes": 16_384}, seen(objects(4096, array=True)), [], "",
+    ),
+    "entries of a table": (
+        {"table_entries": 1, "c_heap": 5000}, seen(), [(Cause.RETAINED_TENSORS, 5000)], "1 entry",
+    ),
+    "small arrays are no cause": ({}, seen(heap=HeapGain(numpy=15, known=True)), [], ""),
+    "arrays alone": (
+        {}, seen(objects(4096, array=True), heap=HeapGain(numpy=4096, known=True)),
+        [(Cause.PYTHON_OBJECTS, 4096)], "Python objects stay alive: NumPy arrays.",
+    ),
+    "arrays and objects": (
+        {}, seen(objects(4096, array=True), objects(100), heap=HeapGain(3000, 0, 4096, known=True)),
+        [(Cause.PYTHON_OBJECTS, 7096)], "4 KiB of them NumPy arrays.",
+    ),
+    "a log of numbers": (
+        {}, seen(objects(5000, is_note=True), heap=HeapGain(5000, known=True)), [], "",
+    ),
+    "a large log": (
+        {}, seen(objects(20_000, is_note=True), heap=HeapGain(20_000, known=True)),
+        [(Cause.PYTHON_OBJECTS, 20_000)], "Python objects stay alive.",
+    ),
+    "objects where the C heap has no figure": (
+        {"c_heap": None}, seen(objects(5000)), [(Cause.PYTHON_OBJECTS, 5000)], "stay alive.",
+    ),
+    "objects in cycles": (
+        {"python_objects": 2}, seen(garbage=2, heap=HeapGain(3000, known=True)),
+        [(Cause.PYTHON_OBJECTS, 3000)], "stay in reference cycles, and",
+    ),
+    "hardly anything in cycles": (
+        {"python_objects": 2}, seen(garbage=2, heap=HeapGain(63, known=True)), [], "",
+    ),
+    "objects that nobody holds": (
+        {}, seen(unheld=("3 list",), heap=HeapGain(20_000, known=True)),
+        [(Cause.PYTHON_OBJECTS, 20_000)], "seems to hold: ≈ 3 list a call.",
+    ),
+    "objects beside tensors": (
+        {"live_tensors": 1, "live_tensor_bytes": 8000},
+        seen(group(TENSOR, 8000), objects(5000), heap=HeapGain(4500, known=True)),
+        [(Cause.RETAINED_TENSORS, 8000), (Cause.PYTHON_OBJECTS, 4500)], "Python objects stay",
+    ),
+    "containers of tensors are a part of their cause": (
+        {"live_tensors": 1, "live_tensor_bytes": 8000},
+        seen(group(TENSOR, 8000), objects(5000, target_bytes=8000),
+             heap=HeapGain(5000, known=True)),
+        [(Cause.RETAINED_TENSORS, 8000)], "Eager tensors stay alive: 1 more a call.",
+    ),
+    "objects with native memory": (
+        {"c_heap": 50_000}, seen(objects(100, is_native=True), heap=HeapGain(100, known=True)),
+        [(Cause.PYTHON_OBJECTS, 50_100)], "with ≈ 48.8 KiB of native memory",
+    ),
+    "native memory, with the tensors that nobody holds": (
+        {"c_heap": 20_000, "hidden_bytes": 8000}, seen(),
+        [(Cause.NATIVE_MEMORY, 28_000)], "no counter names, ≈ 19.5 KiB a call",
+    ),
+    "memory that does not go back": (
+        {"rss": 2 * MIB, "rss_trimmed": 2 * MIB}, seen(),
+        [(Cause.ALLOCATOR, 2 * MIB)], "freed and that does not go back",
+    ),
+    "memory that goes back when it is asked for": (
+        {"rss": 2 * MIB}, seen(), [(Cause.ALLOCATOR, 2 * MIB)], "(malloc_trim)",
+    ),
+    "memory of which nobody can ask": (
+        {"rss": 2 * MIB, "rss_trimmed": None}, seen(), [(Cause.ALLOCATOR, 2 * MIB)], "freed and",
+    ),
+    # Over the second half of ten calls, from the sixth to the last: four times that.
+    "a resident set that rises little": ({"rss": 2 * MIB - 1}, seen(), [], ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_counted_names_the_causes_and_each_byte_once(name: str) -> None:
+    given, observed, expected, text = CASES[name]
+    found = judge(evidence(**given), observed, CacheTest())
+    assert [(finding.cause, finding.bytes_per_call) for finding in found] == expected
+    assert text in " ".join(finding.text for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("given", "cache", "expected"),
+    [
+        ({"c_heap": 10_000}, CacheTest("scalar", 0.8, 8000), [(Cause.RUNTIME_CACHE, 8000)]),
+        ({"c_heap": 10_000}, CacheTest("scalar", 0.8, 4095), []),
+        ({"c_heap": 10_000}, CacheTest(), []),
+        # A cache fills faster once it was emptied: it has no more than what the heap gained.
+        ({"c_heap": 10_000}, CacheTest("kernel", 1, 12_000), [(Cause.RUNTIME_CACHE, 10_000)]),
+        # What the resident set gains beside it is less than half, or more.
+        (
+            {"c_heap": MIB + MIB // 2, "rss": 2 * MIB},
+            CacheTest("kernel", 1, MIB + 1),
+            [(Cause.RUNTIME_CACHE, MIB + 1)],
+        ),
+        (
+            {"c_heap": MIB, "rss": 2 * MIB},
+            CacheTest("kernel", 1, MIB),
+            [(Cause.RUNTIME_CACHE, MIB), (Cause.ALLOCATOR, MIB)],
+        ),
+    ],
+)
+def test_a_cache_has_what_emptying_it_gave_back(
+    given: dict[str, float], cache: CacheTest, expected: Found
+) -> None:
+    found = judge(evidence(**given), seen(), cache)
+    assert [(finding.cause, finding.bytes_per_call) for finding in found] == expected
+
+
+def test_only_what_is_known_to_the_byte_is_exact() -> None:
+    def exact(observed: Observation, **given: Any) -> list[bool]:
+        return [finding.exact for finding in judge(evidence(**given), observed, CacheTest())]
+
+    arrays = objects(4096, array=True)
+    assert exact(seen(arrays, heap=HeapGain(numpy=4096, known=True))) == [True]
+    assert exact(seen(arrays, heap=HeapGain())) == [False]  # sizes of what was found
+    assert exact(seen(group(TENSOR, 64)), live_tensors=1, live_tensor_bytes=64) == [True]
+    slices = {"live_tensors": 1, "live_tensor_bytes": 64, "hidden_bytes": 8192}
+    assert exact(seen(group(TENSOR, 64)), **slices) == [False]
+
+
+def said(
+    observed: Observation | None = None, *causes: Finding, waiting: float = 0.0, **given: Any
+) -> str:
+    return " ".join(run_notes(evidence(**given), observed or seen(), causes, waiting))
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"live_tensors": 2.0 * (CALLS >= 7)}, "live tensors rose by 2 until call 8 and stayed"),
+        ({"tensor_bytes": 8192.0 * (CALLS >= 7)}, "tensor bytes rose by 8 KiB until call 8"),
+        ({"tensor_bytes": 1024.0 * (CALLS >= 7)}, ""),
+        # Of a large chunk that is handed out whole a part grows.
+        ({"tensor_bytes": 8192.0 * (CALLS >= 7), "live_tensor_bytes": 64}, ""),
+        ({"variables": np.maximum(0, CALLS - 7)}, "rose by 2 towards the end"),
+        ({"c_heap": 5000}, "C library's heap gains ≈ 4.88 KiB a call: too little"),
+        ({"tensor_bytes": None}, "reports no figures in this process"),
+    ],
+)
+def test_what_is_no_growth_is_said(given: dict[str, Any], text: str) -> None:
+    notes = said(**given)
+    assert text in notes
+    assert bool(text) is bool(notes)
+
+
+def test_what_may_grow_is_said_where_nothing_else_does() -> None:
+    # Slow ups and downs: it falls for three calls, rises for five, and may fall again.
+    queue = np.array([0.0, -1, -2, -3, -3, -1, 1, 2, 3, 4])
+    assert said(live_tensors=queue).startswith("The live tensors rose, but no more than such ups")
+    cause = Finding(Cause.NATIVE_MEMORY, 20_000, False, "Native memory.")
+    assert said(None, cause, live_tensors=queue) == ""
+
+
+def test_garbage_and_small_logs_are_said() -> None:
+    assert "Each call leaves ≈ 64 KiB of tensors in reference cycles" in said(waiting=64 * KIB)
+    assert said(waiting=64 * KIB - 1) == ""
+    log = seen(objects(200, is_note=True), heap=HeapGain(200, known=True))
+    assert "gains ≈ 200 B a call, as a log of numbers and texts does (kept)" in said(log)
+    other = seen(heap=HeapGain(200, known=True))
+    assert "gains ≈ 200 B a call: too little" in said(other, python_blocks=10)
+    assert said(other) == said(seen(objects(200, is_note=True)), python_blocks=10) == ""
+    cause = Finding(Cause.PYTHON_OBJECTS, 4096, False, "Python objects stay alive.")
+    assert said(log, cause) == ""
+
+
+def test_what_a_version_leaks_itself_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = objects(1024).held
+    some, most = (
+        Finding(Cause.PYTHON_OBJECTS, nbytes, False, "Python objects stay alive.", (held,))
+        for nbytes in (2048, 2049)
+    )
+    for loses in (False, True):
+        monkeypatch.setattr(notes, "LOSES_REFERENCES", loses)
+        assert said(seen(), some) == ""
+        assert ("itself leaks" in said(seen(), most)) is loses
