@@ -88,6 +88,16 @@ CASES: dict[str, tuple[dict[str, Any], Observation, Found, str]] = {
         {"graphs": 1, "graph_ops": 3, "hidden_bytes": 9000}, seen(group(GRAPH, 0)),
         [(Cause.GRAPH_GROWTH, 9000)], "Graphs multiply: 1 a call, with 3 operations",
     ),
+    "graphs with constants in a pool that is extended now and then": (
+        {"orphan_graphs": 1, "graph_ops": 9, "c_heap": 70_000, "tensor_bytes": 200_000,
+         "hidden_bytes": 200_000}, seen(group(GRAPH, 0)),
+        [(Cause.GRAPH_GROWTH, 270_000)], "Graphs of functions that are gone",
+    ),
+    "graphs with constants that take a region of the C heap each": (
+        {"orphan_graphs": 1, "graph_ops": 9, "c_heap": 4_070_000, "tensor_bytes": 4_000_000,
+         "hidden_bytes": 4_000_000}, seen(group(GRAPH, 0)),
+        [(Cause.GRAPH_GROWTH, 4_070_000)], "Graphs of functions that are gone",
+    ),
     "traces whose functions are gone beside those of a living one": (
         {"concrete_functions": 1, "orphan_graphs": 1, "graph_ops": 3, "c_heap": 9000}, seen(),
         [(Cause.RETRACING, 9000), (Cause.GRAPH_GROWTH, 0)], "Graphs of functions that are gone",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 import tracemalloc
 import weakref
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,10 @@ from lessons_lib.common import runtime
 from lessons_lib.common.results import alt_text
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.growth import Cause, growth
-from lessons_lib.instruments.growth.case import CacheTest
 from lessons_lib.instruments.growth.counters import Evidence
-from lessons_lib.instruments.growth.notes import LOSES_REFERENCES, run_notes
-from lessons_lib.instruments.growth.observation import Observation
-from lessons_lib.instruments.growth.rules import judge
+from lessons_lib.instruments.growth.notes import LOSES_REFERENCES
 from lessons_lib.instruments.growth.run import takes_number
-from lessons_lib.instruments.growth.thresholds import SMALL_POOL
-from lessons_lib.instruments.growth.trend import Series, Shape, fit
+from lessons_lib.instruments.growth.trend import fit
 from tests.support.growing.unit import UNIT, Trainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("time_enough")]
@@ -161,71 +156,10 @@ def test_growth_does_not_grow_itself() -> None:
     assert result.cause == Cause.NONE, list(result.evidence)
 
 
-def test_cache_takes_no_more_than_the_heap_gained() -> None:
-    flat = fit("C heap", "bytes", np.ones(8), np.ones(3))
-    rising = fit("C heap", "bytes", 10_000 * np.arange(8.0), np.ones(3))
-    evidence = replace(Evidence(*[flat] * len(fields(Evidence))), c_heap=rising)
-    # An emptied cache fills faster than a full one where calls make ever more numbers.
-    for given_back, nbytes in ((24_000.0, 10_000), (8_000.0, 8_000)):
-        cache = CacheTest("scalar", 1.0, given_back)
-        (finding,) = judge(evidence, Observation(), cache)
-        assert (finding.cause, finding.bytes_per_call) == (Cause.RUNTIME_CACHE, nbytes)
-
-
-@pytest.mark.parametrize("pool", [200_000, 4_000_000])
-def test_graphs_cost_their_constants_and_what_the_heap_gained(pool: int) -> None:
-    calls = np.arange(8.0)
-
-    def series(each: float) -> Series:
-        return fit("series", "bytes", each * calls, np.zeros(3))
-
-    # The allocator's regions are jumps, which the heap's series leaves out; large ones come with
-    # each call and are in it.
-    heap = 70_000 + (pool if pool > SMALL_POOL else 0)
-    growing = {
-        name: series(each)
-        for name, each in (
-            *(("graphs", 1), ("orphan_graphs", 1), ("graph_ops", 9), ("c_heap", heap)),
-            *(("tensor_bytes", pool), ("hidden_bytes", pool)),
-        )
-    }
-    evidence = replace(Evidence(*[series(0)] * len(fields(Evidence))), **growing)
-    (finding,) = judge(evidence, Observation(), CacheTest())
-    assert (finding.cause, finding.bytes_per_call) == (Cause.GRAPH_GROWTH, pool + 70_000)
-
-
-def test_sum_is_no_plateau_where_a_part_of_it_grows() -> None:
-    calls = np.arange(10.0)
-    flat = fit("C heap", "bytes", np.ones(10), np.ones(3))
-    # Chunks of up to 128 KiB more than was asked for are handed out, and given back.
-    total = fit("tensor bytes", "bytes", 2.0**17 * np.minimum(calls, 4), np.zeros(3), least=64)
-    grows = fit("live tensors' bytes", "bytes", 2.0**14 * calls, np.zeros(3))
-    assert (total.shape, grows.shape) == (Shape.PLATEAU, Shape.GROWS)
-    evidence = replace(Evidence(*[flat] * len(fields(Evidence))), tensor_bytes=total)
-    for part, said in ((flat, True), (grows, False)):
-        notes = run_notes(replace(evidence, live_tensor_bytes=part), Observation(), (), 0.0)
-        assert any("tensor bytes rose" in note for note in notes) is said
-
-
 def test_fork_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "home_process", os.getpid() + 1)
     with pytest.raises(RuntimeError, match="forked"):
         growth(lambda: None)
-
-
-_ALLOCATOR = """
-import lessons_lib
-from lessons_lib.instruments.growth import growth
-from lessons_lib.common.runtime import tf
-
-length, one = tf.constant([50_000]), tf.constant(1.0)
-
-def burst(i):
-    kept = [tf.fill(length, one) for _ in range(20 * (i + 1))]
-
-print(growth(burst, iterations=16).cause)
-print(growth(lambda: burst(3), iterations=10).cause)
-"""
 
 
 @pytest.mark.further
@@ -248,15 +182,6 @@ def test_growth_within_a_recording_leaves_out_what_the_recording_takes() -> None
     assert "kept (list)" in grows.holder
     outside = growth(many_operations, iterations=6)
     assert not any("A recording is open" in note for note in outside.notes)
-
-
-@pytest.mark.further
-def test_resident_set_that_rises_with_nothing_alive_is_the_allocator() -> None:
-    # In a process of its own: memory that an earlier test gave back would be used again.
-    done = subprocess.run(
-        [sys.executable, "-c", _ALLOCATOR], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["allocator", "none"]
 
 
 def test_answer_shows_itself() -> None:
