@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lessons_lib.instruments.growth.case import GrowthCase
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.observation import HeapGain, Observation
 from lessons_lib.instruments.growth.thresholds import (
@@ -11,6 +12,8 @@ from lessons_lib.instruments.growth.thresholds import (
     BLOCKS_FLOOR,
     CACHE_FLOOR,
     LEAST_CHUNK,
+    NATIVE_FLOOR,
+    NATIVE_SHARE,
     OBJECTS_FLOOR,
     TENSOR_COST,
     VARIABLE_COST,
@@ -84,16 +87,22 @@ def _cost_of_tensors(evidence: Evidence) -> float:
 
 
 def may_be_cache(evidence: Evidence, seen: Observation) -> bool:
-    """Tell whether the C heap grows without functions, graphs or objects to explain it."""
+    """Tell whether the C heap grows without functions, graphs or objects to explain it.
+
+    Beside variables, only where it gains so much that native memory would be blamed.
+    """
     explained = (
         evidence.functions,
         evidence.concrete_functions,
         evidence.graphs,
         evidence.graph_ops,
         evidence.datasets,
-        evidence.variables,
     )
     if any(series.grows for series in explained) or any(g.is_native for g in seen.objects):
         return False
+    variables = evidence.variables
+    if variables.grows:
+        native = GrowthCase(evidence, seen).native - VARIABLE_COST * variables.slope
+        return native >= max(NATIVE_FLOOR, NATIVE_SHARE * evidence.variable_bytes.slope)
     heap, python = evidence.c_heap, seen.heap
     return heap.grows and heap.slope - python.large - python.numpy > CACHE_FLOOR

@@ -219,3 +219,20 @@ def test_small_tensors_cost_more_than_their_bytes() -> None:
         assert max(paid) < 1.5 * min(paid)
     (large,) = grown("29870 appended gradients").causes
     assert large.process_bytes_per_call is None
+
+
+@pytest.mark.further
+def test_kernels_of_kept_variables_are_the_runtimes_cache():
+    optimizers = []
+
+    def another():
+        weight = tf.Variable(tf.ones([64, 64]))
+        optimizer = tf.keras.optimizers.Adam()
+        optimizer.build([weight])
+        optimizers.append(optimizer)
+
+    found = {cause.cause: cause for cause in look(another).causes}
+    assert Cause.NATIVE_MEMORY not in found
+    assert found[Cause.RUNTIME_CACHE].bytes_per_call > 0
+    # The weight and its two slots, the count of steps (int64) and the learning rate (float32).
+    assert found[Cause.VARIABLES].bytes_per_call == 3 * 64 * 64 * 4 + 8 + 4
