@@ -1,4 +1,4 @@
-"""Modules and functions of the package are small, without an exception.
+"""Modules and functions of the package and of the tests are small, without an exception.
 
 Lines are counted strictly: empty ones, comments, docstrings and decorators are among them, and a
 function within a function counts in both.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+
+import pytest
 
 from tests.support.notebooks import ROOT
 
@@ -31,8 +33,9 @@ def too_long(folder: Path) -> list[str]:
     return found
 
 
-def test_modules_and_functions_are_small() -> None:
-    assert too_long(ROOT / "lessons_lib") == []
+@pytest.mark.parametrize("folder", ["lessons_lib", "tests"])
+def test_modules_and_functions_are_small(folder: str) -> None:
+    assert too_long(ROOT / folder) == []
 
 
 def test_what_is_too_long_is_seen(tmp_path: Path) -> None:

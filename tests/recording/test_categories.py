@@ -354,35 +354,6 @@ def test_slots_that_begin_as_a_constant_are_copied_once(optimizer, slots):
     assert constant == ("Fill", "train = made[slots - 1].minimize(loss)")
 
 
-def test_a_data_pipeline_is_named_by_what_keeps_it():
-    data = tf.data.Dataset.from_tensor_slices(np.ones((32, 250), np.float32))
-    data = data.map(lambda x: x * 2, num_parallel_calls=2).shuffle(8).batch(4).prefetch(2)
-    with ll.record() as rec:
-        for _ in data:
-            pass
-    assert {row.key for row in rec.by_category().rows} == {"inputs"}
-
-    def large(keeper: str) -> int:
-        return sum(b.nbytes for b in rec.buffers if b.purpose.layer == keeper and b.nbytes >= 1000)
-
-    assert large("tf.data Prefetch") == 32 * 250 * FLOAT
-    # Elements; the doubled ones may lie in the same memory.
-    assert 32 * 250 * FLOAT <= large("tf.data Shuffle") <= 2 * 32 * 250 * FLOAT
-    assert "tf.data Shuffle" in {row.key for row in rec.by_layer().rows}
-
-
-def test_batches_of_a_parallel_map_are_inputs():
-    # TensorFlow fuses the two, and allocates batches in threads of its own.
-    data = tf.data.Dataset.from_tensor_slices(np.ones((32, 250), np.float32))
-    data = data.map(lambda x: x * 2, num_parallel_calls=2).batch(4)
-    with ll.record() as rec:
-        for _ in data:
-            pass
-    assert {row.key for row in rec.by_category().rows} == {"inputs"}
-    batches = {b.purpose.layer for b in rec.buffers if b.nbytes == 4 * 250 * FLOAT}
-    assert batches <= {"tf.data MapAndBatch", "tf.data ParallelBatch", "tf.data Batch"}
-
-
 def test_what_cannot_be_told_is_other():
     with ll.record() as rec:
         kept = tf.random.normal((100,)) + 1

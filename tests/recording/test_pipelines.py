@@ -1,6 +1,7 @@
 """Operations of ``tf.data`` functions get their line where it is certain, and else none.
 
 The bytes tell the operations apart: the profile knows no other difference between two functions.
+What is made is called inputs, by the transformation that keeps it.
 """
 
 from __future__ import annotations
@@ -128,3 +129,32 @@ def test_an_iterator_that_a_graph_makes_is_known_when_it_runs_again() -> None:
 
 def test_functions_of_one_line_agree() -> None:
     assert lines(run(lambda: (list(made(one)), list(made(one)))), 101)["RandomUniform"] == body(one)
+
+
+def test_a_data_pipeline_is_named_by_what_keeps_it() -> None:
+    data = tf.data.Dataset.from_tensor_slices(np.ones((32, 250), np.float32))
+    data = data.map(lambda x: x * 2, num_parallel_calls=2).shuffle(8).batch(4).prefetch(2)
+    with record() as rec:
+        for _ in data:
+            pass
+    assert {row.key for row in rec.by_category().rows} == {"inputs"}
+
+    def large(keeper: str) -> int:
+        return sum(b.nbytes for b in rec.buffers if b.purpose.layer == keeper and b.nbytes >= 1000)
+
+    assert large("tf.data Prefetch") == 32 * 250 * FLOAT
+    # Elements; the doubled ones may lie in the same memory.
+    assert 32 * 250 * FLOAT <= large("tf.data Shuffle") <= 2 * 32 * 250 * FLOAT
+    assert "tf.data Shuffle" in {row.key for row in rec.by_layer().rows}
+
+
+def test_batches_of_a_parallel_map_are_inputs() -> None:
+    # TensorFlow fuses the two, and allocates batches in threads of its own.
+    data = tf.data.Dataset.from_tensor_slices(np.ones((32, 250), np.float32))
+    data = data.map(lambda x: x * 2, num_parallel_calls=2).batch(4)
+    with record() as rec:
+        for _ in data:
+            pass
+    assert {row.key for row in rec.by_category().rows} == {"inputs"}
+    batches = {b.purpose.layer for b in rec.buffers if b.nbytes == 4 * 250 * FLOAT}
+    assert batches <= {"tf.data MapAndBatch", "tf.data ParallelBatch", "tf.data Batch"}
