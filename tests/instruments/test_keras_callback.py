@@ -12,6 +12,7 @@ import pytest
 
 import lessons_lib as ll
 from lessons_lib.common.results import alt_text
+from lessons_lib.instruments import keras_callback
 from lessons_lib.instruments.keras_callback import FitMemory, MemoryCallback
 from lessons_lib.plots.keras_fit import describe_fit
 from lessons_lib.plots.theme import get_alt
@@ -244,6 +245,35 @@ def test_picture_shows_each_batch_and_what_was_kept(run: Any) -> None:
     assert [t.get_text() for t in ax.texts if "epoch" in t.get_text()] == ["epoch 1", "epoch 2"]
     assert get_alt(ax) == describe_fit(result) == alt_text(result)
     assert "16 batches in 2 epochs" in get_alt(ax)
+
+
+def test_without_the_allocators_count_nothing_is_between_the_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keras_callback, "allocator_bytes", lambda: None)
+    memory, hoards = MemoryCallback(), Hoards([256, 256], "on_train_batch_end")
+    fit(make_model(run_eagerly=True), [memory, hoards])
+    assert [batch.between_bytes for batch in memory.result.batches] == [0] * 4
+    assert abs(memory.result.kept_bytes) < LITTLE
+    assert memory._repr_html_().count("<tr>") == 1 + 1  # there was no validation
+
+
+def test_in_a_loop_that_runs_no_step_of_keras_nothing_is_seen() -> None:
+    memory, logs = MemoryCallback(), dict[str, float]()
+    callbacks = tf.keras.callbacks.CallbackList([memory], model=make_model())
+    callbacks.on_train_begin()
+    callbacks.on_epoch_begin(0)
+    callbacks.on_train_batch_begin(0)
+    callbacks.on_train_batch_end(0, logs)
+    callbacks.on_epoch_end(0, logs)
+    callbacks.on_train_end()
+    assert (memory.result.batches, logs) == ((), {})
+
+
+def test_another_backend_of_keras_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tf.keras.config, "backend", lambda: "jax")
+    with pytest.raises(RuntimeError, match=r"runs on jax here.*KERAS_BACKEND=tensorflow"):
+        fit(make_model(), [MemoryCallback()])
 
 
 def test_callback_that_saw_nothing_shows_that() -> None:

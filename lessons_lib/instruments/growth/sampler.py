@@ -98,11 +98,11 @@ class Sampler:
         for kind, things in self.kinds.choose(everything, _WATCHED).items():
             for thing in things:
                 with contextlib.suppress(TypeError):
-                    self._old.setdefault(kind, []).append(weakref.ref(thing))
-        for ref in self._old.pop(Kind.TENSOR, ()):
-            tensor = ref()
-            if tensor is not None:
-                self._old_tensors.append((ref, _extent(tensor)))
+                    ref = weakref.ref(thing)
+                    if kind is Kind.TENSOR:
+                        self._old_tensors.append((ref, _extent(thing)))
+                    else:
+                        self._old.setdefault(kind, []).append(ref)
 
     def read(self) -> None:
         """Read everything now, after collecting garbage."""
@@ -279,12 +279,9 @@ def is_orphan(graph: Any, owned: set[int]) -> bool:
     name = str(getattr(graph, "name", ""))
     if name.startswith(("__backward_", "__forward_", "__inference_backward")):
         return False
-    outermost, seen = graph, 0
-    while seen < 64:
-        outer = outer_graph(outermost)
-        if outer is None or not hasattr(outer, "captures"):
-            break
-        outermost, seen = outer, seen + 1
+    outermost = graph
+    while hasattr(outer := outer_graph(outermost), "captures"):
+        outermost = outer
     return id(outermost) not in owned and id(graph) not in owned
 
 
