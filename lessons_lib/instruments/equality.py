@@ -1,9 +1,8 @@
 """Whether two results agree: the same structure, shapes, dtypes and, within a tolerance, numbers.
 
 A result is first copied to plain NumPy arrays and Python values (`snapshot`), which keeps no
-tensor alive, and snapshots are then compared (`first_difference`).  The tolerance of a number type
-is the square root of its precision, relative to the larger of two numbers; an array's largest
-number gives a small absolute tolerance, so that sums that cancel out are not accused.
+tensor alive, and snapshots are then compared (`first_difference`), numbers within a tolerance
+(`lessons_lib.instruments.tolerance`).
 Extension types, dataclasses and attrs classes are compared field by field, sets as sets.  Objects
 that hold no numbers (models, say) are not compared.  Nothing here records memory.
 """
@@ -22,15 +21,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from lessons_lib.common.runtime import tf
-
-Array = npt.NDArray[Any]
+from lessons_lib.instruments.tolerance import Array, close_numbers
 
 _DEEPEST: Final = 40
-#: Share of the relative tolerance that is granted absolutely, for an array's largest number.
-_CANCELLED: Final = 0.01
 #: Values that hold no tensor and are compared by ``==``.
 _PLAIN: Final = (
     str, bytes, type(None), enum.Enum, range, slice, type,
@@ -41,15 +36,6 @@ _PLAIN: Final = (
 _SHORT: Final = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 60
 _NUMBERS: Final = (bool, int, float, complex)
-# What NumPy calls these types is known to NumPy only once TensorFlow has registered them.
-_PRECISION: Final = {
-    "bfloat16": 2.0**-7,
-    "float8_e4m3b11fnuz": 2.0**-3,
-    "float8_e4m3fn": 2.0**-3,
-    "float8_e4m3fnuz": 2.0**-3,
-    "float8_e5m2": 2.0**-2,
-    "float8_e5m2fnuz": 2.0**-2,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +341,7 @@ def _leaves(one: Leaf, other: Leaf, rtol: float | None, path: str) -> Mismatch |
         forms.append(f"dtype {one.dtype} against {other.dtype}")
     if forms:
         return Mismatch(path, " and ".join(forms))
-    close, tolerance = _close(one, other, rtol)
+    close, tolerance = close_numbers((one.values, one.dtype), (other.values, other.dtype), rtol)
     wrong = np.flatnonzero(~close.reshape(-1))
     if not len(wrong):
         return None
@@ -370,30 +356,3 @@ def _leaves(one: Leaf, other: Leaf, rtol: float | None, path: str) -> Mismatch |
 
 def _number(value: Any) -> str:
     return _SHORT.repr(value.item() if hasattr(value, "item") else value)
-
-
-def precision(leaf: Leaf) -> float:
-    """Give the relative distance of neighbouring numbers in an array's type; 0 when exact."""
-    name = leaf.dtype or str(leaf.values.dtype)
-    if name in _PRECISION:
-        return _PRECISION[name]
-    if leaf.values.dtype.kind in "fc":
-        return float(np.finfo(leaf.values.dtype).eps)
-    return 0.0
-
-
-def _close(one: Leaf, other: Leaf, rtol: float | None) -> tuple[npt.NDArray[np.bool_], float]:
-    coarse = max(precision(one), precision(other))
-    # Text, and whole numbers beyond 64 bits, are objects to NumPy.
-    if not coarse or "O" in one.values.dtype.kind + other.values.dtype.kind:
-        return np.asarray(one.values == other.values), 0.0
-    tolerance = coarse**0.5 if rtol is None else rtol
-    wide = np.complex128 if "c" in one.values.dtype.kind + other.values.dtype.kind else np.float64
-    a, b = one.values.astype(wide), other.values.astype(wide)
-    size = np.maximum(np.abs(a), np.abs(b))
-    finite = np.isfinite(size)
-    largest = float(size[finite].max()) if finite.any() else 0.0
-    with np.errstate(invalid="ignore"):
-        near = np.abs(a - b) <= tolerance * (size + _CANCELLED * largest)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    return np.asarray(np.where(finite, near, same)), tolerance

@@ -143,7 +143,7 @@ def _(result: FitMemory) -> str:
     return html_table(headers, rows, align="rlrrrrr") + notes_table(result.notes)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Log:
     """What a callback has seen so far."""
 
@@ -260,6 +260,7 @@ class MemoryCallback:
                 "set KERAS_BACKEND=tensorflow before Keras is imported"
             )
         self._log = _Log()
+        self._drop_left_over()
         gc.collect()  # garbage of earlier work, freed between steps, would hide what is kept there
         if getattr(model, "jit_compile", False) is True:
             self._log.notes["XLA compiled the step: it is one operation, on no line."] = None
@@ -274,6 +275,7 @@ class MemoryCallback:
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Add what the training kept since its latest step."""
+        self._drop_left_over()
         self._log.settle()
 
     def on_test_end(self, logs: Any = None) -> None:
@@ -319,17 +321,25 @@ class MemoryCallback:
 
     def _watch(self, phase: str, batch: int) -> None:
         model, name = self._fitted(), _STEPS[phase]
-        while isinstance(step := getattr(model, name, None), _RecordedOnce):
-            step.withdraw()  # left over, because its batch never ran
-        if step is not None:
+        step = getattr(model, name, None)
+        if isinstance(step, _RecordedOnce) and step.is_shared_by(self._log, phase, batch):
+            return
+        self._drop_left_over()
+        if getattr(model, name, None) is not None:
             _RecordedOnce(model, name, self._log, phase, batch)
+
+    def _drop_left_over(self) -> None:
+        """Withdraw what waits for a batch that never ran."""
+        for name in _STEPS.values():
+            while isinstance(step := getattr(self._fitted(), name, None), _RecordedOnce):
+                step.withdraw()
 
 
 class _RecordedOnce:
     """Wraps a model's step function for one call, which is recorded once the original is back."""
 
     def __init__(self, model: Any, name: str, log: _Log, phase: str, batch: int) -> None:
-        self._log = log
+        self._logs = [log]
         self._phase = phase
         self._batch = batch
         self._patch: Patch | None = Patch(model, name, self._around)
@@ -338,6 +348,13 @@ class _RecordedOnce:
     def _around(self, step: Callable[..., Any]) -> _RecordedOnce:
         self._step = step
         return self
+
+    def is_shared_by(self, log: _Log, phase: str, batch: int) -> bool:
+        """Tell another callback as well, if this is the batch that it waits for."""
+        shared = (phase, batch) == (self._phase, self._batch) and log not in self._logs
+        if shared:
+            self._logs.append(log)
+        return shared
 
     def withdraw(self) -> bool:
         """Put the original back; False where that was done before."""
@@ -350,11 +367,13 @@ class _RecordedOnce:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.withdraw():  # somebody has wrapped this wrapper, and kept it
             return self._step(*args, **kwargs)
-        label = f"{self._phase} batch {self._batch} of epoch {self._log.epoch + 1}"
-        self._log.begin()
+        label = f"{self._phase} batch {self._batch} of epoch {self._logs[0].epoch + 1}"
+        for log in self._logs:
+            log.begin()
         with record(label) as recording:
             result = self._step(*args, **kwargs)
-        self._log.add(self._phase, self._batch, recording)
+        for log in self._logs:
+            log.add(self._phase, self._batch, recording)
         return result
 
 

@@ -53,6 +53,20 @@ def test_where_results_differ_is_said(one: Any, other: Any, path: str) -> None:
         assert first_difference(snapshot(same), snapshot(same)) is None or type(same) is object
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_mask_hides_no_difference_and_accuses_no_rounding(dtype: str) -> None:
+    mask = -1e9 if dtype == "float32" else -6e4
+
+    def masked(*numbers: float) -> Any:
+        return snapshot(np.array([mask, *numbers, mask], dtype))
+
+    assert first_difference(masked(1.0, 2.0), masked(1.0, 3.0)) is not None
+    assert first_difference(masked(1e-9, 1.0), masked(0.0, 1.0)) is None
+    # Without a mask the largest number says how exact a sum can be that has cancelled out.
+    one, other = (snapshot(np.array([1e6, x, 1e6 + 1], "float32")) for x in (0.5, 1.0))
+    assert first_difference(one, other) is None
+
+
 def test_what_lies_too_deep_or_holds_no_numbers_is_not_compared() -> None:
     nest: list[Any] = [1]
     for _ in range(50):

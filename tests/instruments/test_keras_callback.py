@@ -179,6 +179,18 @@ class Hoards(tf.keras.callbacks.Callback):
         setattr(self, when, lambda *_, **__: self.kept.append(tf.random.uniform(shape)))
 
 
+def test_two_in_one_fit_both_see_every_batch_once() -> None:
+    one, other = MemoryCallback(), MemoryCallback()
+    x = tf.zeros([8, 2])
+    fit(make_model(1, run_eagerly=True), [one, other], validation_data=(x, x))
+    assert len(one.result.batches) == 8  # 4 of the training, 4 of the validation
+    assert [b.peak_bytes for b in one.result.batches] == [
+        b.peak_bytes for b in other.result.batches
+    ]
+    fit(make_model(1, run_eagerly=True), [other])
+    assert (len(one.result.batches), len(other.result.batches)) == (8, 4)
+
+
 @pytest.mark.each_value
 @pytest.mark.parametrize("ours_first", [True, False])
 @pytest.mark.parametrize(
