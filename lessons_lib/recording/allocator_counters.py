@@ -61,9 +61,11 @@ class AllocatorCounters:
             yield
             return
         self.read()
+        hidden = self._hidden
         try:
             yield
         finally:
+            self._hidden = hidden
             self._reset.original(context_handle(), _DEVICE)
             self.release()
 

@@ -21,14 +21,12 @@ from lessons_lib.common.results import Result, summary_html
 from lessons_lib.common.units import format_bytes
 
 #: Sizes that are tried have a common grid, so that searches from any start can give the same
-#: answer: steps of a power of two, of 1/34 of the size or less, so within 3 %.
-_GRID: Final = 34
+#: answer: steps of a power of two, of 1/100 of the size or less.
+_GRID: Final = 100
 #: So many series of runs must fit at the edge, where the order that needs most may be a rare one.
 _SERIES: Final = 20
 #: A size above of which so many fail, and none fits, is over.
 _OVER: Final = 2
-#: As many steps of the grid above the answer are looked at for sizes that fit now and then.
-_DOUBTFUL: Final = 4
 #: A process needs more than its tensors: of what is free, this share may be used for trying.
 _USABLE: Final = 0.7
 
@@ -59,11 +57,12 @@ class BatchEstimate(Result):
         of runs fitted.  Between them a batch fits in some runs and not in others.  Without
         such, they are equal to within 3 %, and equal where the search ended early.
     verified : bool
-        Whether `batch` was run several times and always fitted, in the bytes requested and in
-        those that the allocator set aside for them.
+        Whether `batch` was run many times and always fitted, in the bytes requested and in those
+        that the allocator set aside for them, which are never less.
     peak_bytes, held_bytes : int
-        The highest peak of `batch`: requested, and set aside by the allocator for a step that finds
-        free memory in one piece.  Where there are gaps, as in a long training, it may be more.
+        The highest peak of `batch`: requested, in the runs that were recorded; and set aside by the
+        allocator, in all of them, for a step that finds free memory in one piece.  Where there are
+        gaps, as in a long training, it may be more.
     measured : tuple of (int, int)
         Batch sizes and their highest peaks (the larger one of both kinds), as they were run.
     stop : Stop
@@ -169,12 +168,18 @@ class _Search:
         return 2 * need <= _USABLE * self.free()
 
     def step(self, batch: int) -> int:
-        """Give the grid's step at a size: a power of two of units, 1/34 of it or less."""
+        """Give the grid's step at a size: a power of two of units, 1/100 of it or less."""
         return self.unit << max(0, (batch // (_GRID * self.unit)).bit_length() - 1)
 
     def on_grid(self, batch: int) -> int:
         """Give the size of the grid that is not above."""
         return batch - batch % self.step(batch)
+
+    def lower(self, batch: int) -> int:
+        """Give the size of the grid below one that failed, or that which fits in proportion."""
+        highest = max(self.tried.get(batch, (0, 0)))
+        most = batch * self.budget // highest if highest > self.budget else batch - 1
+        return self.on_grid(min(batch - 1, most))
 
     def find_unit(self) -> bool:
         """After a size that cannot be run: find the unit that all others are multiples of.
@@ -311,7 +316,7 @@ def _between(search: _Search, fits: int, above: int) -> int:
 
 
 def _edge(search: _Search, batch: int) -> tuple[int, int]:
-    """Step down until all series fit, then up to where none does; give both sizes."""
+    """Step down until all series fit; give the size, and the first above of which none fits."""
     while batch:
         below = search.on_grid(batch - 1)
         if below and not search.fits(below):  # nor does what is larger, then
@@ -319,13 +324,9 @@ def _edge(search: _Search, batch: int) -> tuple[int, int]:
         elif search.fits(batch, search.repeats):
             break
         else:
-            batch = below
-    above = batch + search.step(batch)
-    for _ in range(_DOUBTFUL):
-        if above > max(search.series) or search.is_over(above):
-            break
-        above += search.step(above)
-    else:
-        never = (b for b, fitted in search.series.items() if b >= above and not any(fitted))
-        above = min(never, default=above)
-    return batch, above
+            batch = search.lower(batch)
+    low = batch
+    high = min(b for b, fitted in search.series.items() if b > low and not any(fitted))
+    while low < (middle := search.on_grid((low + high) // 2)):
+        low, high = (low, middle) if search.is_over(middle) else (middle, high)
+    return batch, high
