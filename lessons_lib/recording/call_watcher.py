@@ -261,6 +261,12 @@ class Watcher:
             doubtful = self.log.doubtful.setdefault(self._numbers[me], [])
             doubtful.append(len(calls) - 1)
 
+    def note_input(self) -> None:
+        """Say that this thread's latest call made a part of a batch."""
+        if calls := self._current.get(threading.get_ident()):
+            made = calls[-1]
+            calls[-1] = made._replace(context=made.context._replace(origin=Origin.PIPELINE))
+
     def _note_written(self, thread: int, number: int, op: str, inputs: Any) -> bool:
         """Note an operation that writes a variable or runs a data set; tell whether it is one."""
         if not WRITES.fullmatch(op):

@@ -20,7 +20,6 @@ import numpy as np
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import is_users
 from lessons_lib.recording import markers, profile_format
-from lessons_lib.recording.categories import Category
 from lessons_lib.recording.scopes import Scope
 from lessons_lib.recording.variables import Variable, variable_of
 
@@ -30,7 +29,7 @@ class Origin(IntEnum):
 
     LIBRARY = 0
     USER = 1
-    #: The making of batches, in Keras or in ``tf.data``.
+    #: The making of batches, in Keras, in ``tf.data`` or for a step that is measured.
     PIPELINE = 2
     #: TensorFlow's functions that clip gradients.
     CLIPPING = 3
@@ -104,16 +103,12 @@ class Moment(NamedTuple):
 
 BACKWARD_BEGINS: Final = "backward begins"
 GRADIENTS: Final = "gradients"
-INPUTS: Final = "inputs"
 STEP: Final = "step"
 EPOCH: Final = "epoch"
 
 #: Eager operations that give a variable a value, with its handle as the first argument.
 ASSIGNS: Final = "AssignVariableOp"
 WRITES: Final = re.compile(r"(?:Assign\w*VariableOp|Resource\w*(?:Apply|Scatter|Assign)\w*)")
-
-
-_BATCH: Final = Variable("", Category.INPUTS, 0)
 
 
 class Assigned(NamedTuple):
@@ -163,11 +158,6 @@ class Noter:
             number = self._marks
         self.notes.moments[number] = moment
         markers.mark(profile_format.MOMENT, number)
-
-    def inputs(self, tensors: Iterable[Any]) -> None:
-        """Note which tensors are a batch."""
-        addresses = tuple((a, _BATCH) for tensor in tensors if (a := _address(tensor)))
-        self.mark(Moment(INPUTS, addresses))
 
     def written(self, place: tuple[int, int], op: str, inputs: Sequence[Any]) -> None:
         """Note that a call wrote a variable."""

@@ -255,9 +255,7 @@ class _Settling:
             if made is None:
                 continue
             old = self.purpose(made)
-            if moment.kind == eager_notes.INPUTS:
-                self.change(made, Purpose(Category.INPUTS))
-            elif moment.kind == eager_notes.GRADIENTS and old.phase is Phase.BACKWARD:
+            if moment.kind == eager_notes.GRADIENTS and old.phase is Phase.BACKWARD:
                 gradient = replace(
                     old,
                     category=Category.GRADIENTS,

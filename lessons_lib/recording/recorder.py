@@ -8,9 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
 from lessons_lib.common import internals, runtime
 from lessons_lib.common.gc_control import collection_paused
@@ -29,10 +28,10 @@ from lessons_lib.recording.window import Window
 _session: Final = Session()
 
 
-def note_inputs(tensors: Iterable[Any]) -> None:
-    """Say within a recording which tensors are a batch; strings are left out."""
+def note_input() -> None:
+    """Say within a recording that this thread's latest operation made a part of a batch."""
     if (watcher := _session.watcher) is not None:
-        watcher.noter.inputs(tensors)
+        watcher.note_input()
 
 
 class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used like a function

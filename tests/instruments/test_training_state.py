@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import collections
+import copy
+import itertools
+import queue
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,6 +150,75 @@ def test_training_goes_on_as_if_it_had_never_been_measured(batch, eagerly):
         )
     assert losses[:2] == losses[2:]
     assert draws[0] == draws[1]
+
+
+class Memory:
+    """What an agent learns from: each kind of what a step may change."""
+
+    def __init__(self) -> None:
+        self.kept = collections.deque([1, 2, 3], maxlen=3)
+        self.order = collections.OrderedDict(b=2, a=1)
+        self.order.move_to_end("b")
+        self.counts = collections.Counter("aab")
+        self.by_key = collections.defaultdict(list, a=[1])
+        self.items, self.names, self.raw = [1], {"a"}, bytearray(b"a")
+        self.waiting = queue.Queue()
+        self.draws = np.random.default_rng(1)
+        self.old_draws = np.random.RandomState(1)
+        self.python_draws = random.Random(1)
+
+    def change(self) -> None:
+        self.kept.append(4)
+        self.order[str(len(self.order))] = 3
+        self.order.move_to_end("a")
+        self.counts["a"] += 1
+        self.by_key["b"].append(1)
+        self.items.append(2)
+        self.names.add("b")
+        self.raw += b"b"
+        self.waiting.put(1)
+        for draws in (self.draws, self.old_draws, self.python_draws):
+            draws.random()
+
+    def state(self) -> list[object]:
+        held = (self.kept, self.items, self.order.items(), self.counts.items())
+        old_draws: Any = self.old_draws.get_state(legacy=False)["state"]
+        return [
+            *map(list, held),
+            *(dict(self.by_key), {k: list(v) for k, v in self.by_key.items()}, set(self.names)),
+            *(bytes(self.raw), self.waiting.qsize(), self.kept.maxlen),
+            *(self.draws.bit_generator.state, old_draws["key"].tolist(), old_draws["pos"]),
+            self.python_draws.getstate(),
+        ]
+
+
+def test_containers_and_generators_of_the_users_are_set_back():
+    memory, weight = Memory(), tf.Variable(tf.ones([8, 4]))
+
+    class Agent:
+        def __init__(self):
+            self.memory = memory
+
+        def step(self, x):
+            self.memory.change()
+            weight.assign_sub(tf.matmul(x, x @ weight, transpose_a=True))
+
+    before = copy.deepcopy(memory.state())
+    ll.training_memory(Agent().step, tf.ones([4, 8]))
+    assert memory.state() == before
+    memory.change()  # all of it still works, and is seen to change
+    after = memory.state()
+    assert [a == b for a, b in zip(before, after, strict=True)].count(True) == 1  # maxlen
+
+
+@pytest.mark.parametrize("drawn", [iter([1, 2, 3]), itertools.count(), (i for i in range(3))])
+def test_a_step_that_draws_from_an_iterator_is_refused_before_it_runs(drawn):
+    def step(x):
+        return x * next(drawn)
+
+    with pytest.raises(ValueError, match="draws from an iterator of its own"):
+        ll.training_memory(step, tf.ones([4]))
+    assert next(drawn) in (0, 1)  # the first is still there
 
 
 @pytest.mark.parametrize("way", ["function", "method"])

@@ -15,8 +15,9 @@ from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line
 from lessons_lib.recording import attribution, composition
 from lessons_lib.recording.buffers import Site
+from lessons_lib.recording.categories import Category
 from lessons_lib.recording.graph_facts import inner_graph
-from lessons_lib.recording.recorder import note_inputs, record
+from lessons_lib.recording.recorder import note_input, record
 from lessons_lib.recording.recording import Recording
 from lessons_lib.recording.variables import variable_of
 from tests.support.handmade import ADD, MUL, made
@@ -288,8 +289,15 @@ def test_what_is_not_known_has_a_name_and_no_category() -> None:
     assert (len(before), len(after)) == (0, 0)
 
 
-def test_inputs_are_noted_only_where_lines_are() -> None:
-    x = new(9)
-    with record(lines=False) as recording:
-        note_inputs([x])
-    assert (recording.exact, recording.allocated_bytes) == (True, 0)
+@pytest.mark.parametrize("lines", [True, False])
+def test_inputs_are_noted_where_lines_are(lines: bool) -> None:
+    text, number = tf.fill([9], "a text"), new(9)
+    with record(lines=lines) as recording:
+        kept = []
+        for part in (text, number):
+            kept.append(tf.raw_ops.DeepCopy(x=part))
+            note_input()
+        kept.append(tf.raw_ops.DeepCopy(x=number))
+    parts = [b.nbytes for b in recording.buffers if b.category is Category.INPUTS]
+    # An element of text takes 24 bytes, which hold a short one.
+    assert sorted(parts) == ([9 * 4, 9 * 24] if lines else [])

@@ -320,8 +320,8 @@ def _remade(owner: _Owner, times: int) -> str:
         )
     if owner.bound:
         return (
-            f"Each instance traces {owner.name} for itself, {times} here: use one instance, and "
-            "pass what differs as a tensor."
+            f"Each instance traces {owner.name} for itself, {times} here: where they do the same, "
+            "use one instance, and pass what differs as a tensor."
         )
     return (
         f"{times} functions were made from the same code at {owner.line} and each was traced: "

@@ -23,7 +23,7 @@ from lessons_lib.instruments.training.one_piece import one_piece
 from lessons_lib.recording import composition
 from lessons_lib.recording.allocator_counters import counters
 from lessons_lib.recording.buffers import Floats, Ints
-from lessons_lib.recording.recorder import is_recording, note_inputs, record
+from lessons_lib.recording.recorder import is_recording, note_input, record
 from lessons_lib.recording.recording import Recording
 
 #: The allocator sets aside multiples of it.
@@ -142,7 +142,6 @@ def record_step(step: Step, data: Any, room: int = 0) -> RecordedStep:
         for variable in step.variables:
             variable.assign(tf.raw_ops.DeepCopy(x=variable.read_value()))
         batch = tf.nest.map_structure(_copy, data, expand_composites=True)
-        note_inputs(tf.nest.flatten(batch, expand_composites=True))
         # Moments in the profile itself: a look at Python's clock could miss what is freed last.
         began = recording.step()
         result = step.run(batch)
@@ -174,7 +173,11 @@ def set_aside(step: Step, data: Any, room: int = 0) -> int | None:
 
 
 def _copy(part: Any) -> Any:
-    return tf.raw_ops.DeepCopy(x=part) if tf.is_tensor(part) else part
+    if not tf.is_tensor(part):
+        return part
+    copied = tf.raw_ops.DeepCopy(x=part)
+    note_input()
+    return copied
 
 
 def unique(variables: Iterable[tf.Variable]) -> tuple[tf.Variable, ...]:

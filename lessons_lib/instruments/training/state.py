@@ -1,19 +1,22 @@
 """Everything that a training step may change, saved and given back.
 
 Saved are the variables and attributes of models, layers, optimizers, metrics and modules that can
-be reached from the step, lists and dicts among them, also the attributes of the user's own objects;
-and the global random generators of Python, NumPy, TensorFlow and Keras.  What is made by the first
-step (an optimizer's slots, metrics) is forgotten again.
+be reached from the step, lists, dicts and queues among them; also the attributes of the user's own
+objects and their random generators; and the global ones of Python, NumPy, TensorFlow and Keras.
+What is made by the first step (an optimizer's slots, metrics) is forgotten again.
 """
 
 from __future__ import annotations
 
+import io
+import queue
 import random
 import sys
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from types import CodeType, FunctionType, GeneratorType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -32,11 +35,27 @@ from lessons_lib.common.source import is_user_file
 #: A step that reaches more objects than this is not a training step's, but a whole program's.
 _MOST: Final = 200_000
 _LIBRARIES: Final = ("keras", "tf_keras")
-_CONTAINERS: Final = (list, dict, set)
-#: What loses the batches that a step takes from it.
-_DRAWN_FROM: Final = (GeneratorType, tf.data.Iterator, tf.data.NumpyIterator)
+#: What can be filled again, past the methods of classes that derive from it.
+_CONTAINERS: Final = (OrderedDict, dict, list, set, deque, bytearray)
+#: Random generators of the user's, and how their state is read and given back.
+_GENERATORS: Final[tuple[tuple[type, Callable[[Any], Any], Callable[[Any, Any], None]], ...]] = (
+    (random.Random, lambda g: g.getstate(), lambda g, state: g.setstate(state)),
+    (np.random.RandomState, lambda g: g.get_state(), lambda g, state: g.set_state(state)),
+    (
+        np.random.Generator,
+        lambda g: g.bit_generator.state,
+        lambda g, state: setattr(g.bit_generator, "state", state),
+    ),
+)
+#: Objects of Python's own library that are changed by what they hold.
+_HOLDERS: Final = (queue.Queue,)
 #: TensorFlow's own lists and dicts, which hold another one.
 _WRAPPERS: Final = "tensorflow.python.trackable.data_structures"
+
+
+def _is_drawn_from(thing: Any) -> bool:
+    """Tell whether something loses what a step takes from it; a file is no such thing."""
+    return isinstance(thing, Iterator) and not isinstance(thing, io.IOBase) and not _is_ours(thing)
 
 
 def _is_ours(thing: Any) -> bool:
@@ -47,7 +66,7 @@ def _is_ours(thing: Any) -> bool:
     if isinstance(thing, tf.Module):
         return True
     module = str(kind.__module__)
-    if module == _WRAPPERS:
+    if module == _WRAPPERS or isinstance(thing, _HOLDERS):
         return True
     if module.partition(".")[0] in _LIBRARIES:
         return True
@@ -61,7 +80,7 @@ def _parts(thing: Any) -> Iterable[Any]:
         # A wrapped tuple or dict has the attributes of what it wraps: none.
         attributes = getattr(thing, "__dict__", {}).values()
         return [getattr(thing, "__wrapped__", None), *_contents(thing), *attributes]
-    if isinstance(thing, (dict, list, tuple, set, frozenset)):
+    if isinstance(thing, (dict, list, tuple, set, frozenset, deque)):
         return _contents(thing)
     if isinstance(thing, MethodType):
         return (thing.__self__, thing.__func__)
@@ -124,7 +143,7 @@ def names_iterator(step: Any) -> bool:
     held = [part for function in functions for part in _of_function(function)]
     held += [value for owner in owners for name, value in vars(owner).items() if name in names]
     held += [part for whole in held if type(whole) in (list, tuple, dict) for part in _parts(whole)]
-    return any(isinstance(part, _DRAWN_FROM) for part in held)
+    return any(map(_is_drawn_from, held))
 
 
 def _methods_of(owners: list[Any]) -> dict[str, CodeType]:
@@ -202,14 +221,18 @@ class State:
     def __init__(self, roots: Iterable[Any]) -> None:
         self._attributes: list[tuple[Any, dict[str, Any]]] = []
         self._contents: list[tuple[Any, Any]] = []
+        self._generators: list[tuple[Any, Any, Callable[[Any, Any], None]]] = []
         self._values: dict[int, tuple[tf.Variable, Any]] = {}
         self.objects: list[Any] = []
         for thing in reachable(roots):
             if issubclass(type(thing), _CONTAINERS):  # and no proxy of one
-                content = dict(thing) if isinstance(thing, dict) else list(thing)
+                content = list(thing.items() if isinstance(thing, dict) else thing)
                 self._contents.append((thing, content))
             elif (variable := variable_in(thing)) is not None:
                 self.add(variable)
+            for kind, state, give_back in _GENERATORS:
+                if isinstance(thing, kind):
+                    self._generators.append((thing, state(thing), give_back))
             if _is_ours(thing):
                 self._attributes.append((thing, dict(vars(thing))))
                 self.objects.append(thing)
@@ -243,6 +266,8 @@ class State:
             vars(thing).update(attributes)
         for container, content in self._contents:
             _refill(container, content)
+        for generator, state, give_back in self._generators:
+            give_back(generator, state)
         for variable, value in self._values.values():
             variable.assign(value)
         self._random.restore()
@@ -250,14 +275,14 @@ class State:
         random.setstate(self._python)
 
 
-def _refill(container: Any, content: Any) -> None:
+def _refill(container: Any, content: list[Any]) -> None:
     # Past Keras' own lists and dicts, which would take what is put in for something new.
-    if isinstance(container, dict):
-        dict.clear(container)
-        dict.update(container, content)
-    elif isinstance(container, list):
-        list.clear(container)
-        list.extend(container, content)
-    else:
-        set.clear(container)
+    kind: Any = next(kind for kind in _CONTAINERS if isinstance(container, kind))
+    kind.clear(container)
+    if issubclass(kind, dict):
+        for key, value in content:
+            kind.__setitem__(container, key, value)
+    elif kind is set:
         set.update(container, content)
+    else:
+        kind.extend(container, content)
