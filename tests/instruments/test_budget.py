@@ -64,6 +64,16 @@ def test_error_lists_what_was_alive_with_lines(x: Any) -> None:
     assert "rows.append(tf.cos(x))" in cos
 
 
+def test_error_counts_what_it_does_not_list() -> None:
+    inputs = [tf.ones([n, 256]) for n in range(1, 16)]
+    with pytest.raises(MemoryBudgetExceeded) as caught, budget(2**10):
+        [tf.sin(one) for one in inputs]
+    # Of fifteen sizes, from 1 to 15 KiB, the three smallest are left out.
+    listed = str(caught.value)
+    assert (" 4 KiB  Sin" in listed, " 3 KiB  Sin" in listed) == (True, False)
+    assert "… and 3 more, together 6 KiB" in listed
+
+
 def test_error_says_when_memory_from_before_made_room(x: Any) -> None:
     before = tf.sin(x)
     with pytest.raises(MemoryBudgetExceeded, match="less 1 MiB from before the block"), budget(0):

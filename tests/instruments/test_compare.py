@@ -114,6 +114,10 @@ def test_functions_that_return_nothing_are_not_said_to_agree() -> None:
     found = compare({"f": lambda: None, "g": lambda: None}, repeats=1)
     assert found.agree is None
     assert "nothing that can be compared" in found.notes[0]
+    assert "not compared" in found._repr_html_()
+    other = compare({"f": lambda: None, "g": object}, repeats=1)
+    assert other.agree is False
+    assert not any("nothing that can be compared" in note for note in other.notes)
 
 
 def test_each_is_called_exactly_as_often_as_asked_and_in_turns() -> None:

@@ -28,6 +28,11 @@ def sparse(value: float) -> Any:
     return tf.SparseTensor([[0, 1]], [value], [2, 2])
 
 
+def rows(last: float) -> Any:
+    """Make the slices of a gradient, of which nobody knows how many rows the whole has."""
+    return tf.IndexedSlices(tf.constant([[1.0, 1.0, last]]), tf.constant([4]))
+
+
 @pytest.mark.parametrize(
     ("one", "other", "path"),
     [
@@ -38,6 +43,7 @@ def sparse(value: float) -> Any:
         ({frozenset([1])}, {frozenset([2])}, ""),
         (sparse(1.0), sparse(2.0), "['values'][0]"),
         (sparse(1.0), tf.ragged.constant([[1.0]]), ""),
+        (rows(1.0), rows(2.0), "['values'][0, 2]"),
         ({1}, [1], ""),
         (1, None, ""),
         ([1], "a text", ""),

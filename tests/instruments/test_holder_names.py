@@ -77,4 +77,5 @@ def test_namespaces_and_objects_without_attributes_have_no_names_of_their_own() 
     names: dict[str, Any] = {"sys": sys}
     exec("frame = sys._getframe()", names)
     assert locals_of(names["frame"]) == []
-    assert [instance_dict(thing) for thing in (int, sys, 3)] == [None, None, None]
+    own = type("Own", (), {"__dict__": property(lambda self: [THING])})()  # as a proxy has
+    assert [instance_dict(thing) for thing in (int, sys, 3, own)] == [None] * 4

@@ -388,6 +388,11 @@ def test_the_table_has_the_categories_the_layers_and_the_largest_batch(step):
     assert "1280" in more
 
 
+def test_a_step_that_makes_nothing_needs_nothing():
+    step = training_memory(lambda: None)
+    assert (step.peak_bytes, sum(step.categories.values())) == (0, 0)
+
+
 def test_figures_are_noisy_where_what_is_shown_differs(step):
     mib = 2**20
     for peaks, sign in (

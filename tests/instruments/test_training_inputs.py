@@ -41,6 +41,7 @@ def test_wrong_arguments_get_one_clear_sentence(model, x, y, error, says):
     ("x", "y", "says"),
     [
         (tf.data.Dataset.range(3), 1, "holds x and y already"),
+        ({"x": tf.data.Dataset.range(3)}, 1, "holds x and y already"),
         (None, None, "the batch is empty"),
         ([[1.0, 2.0], [3.0, 4.0]], 1, "holds a float, which has no examples"),
         (tf.constant(1.0), tf.constant(1.0), "holds a scalar tensor, which has no examples"),

@@ -137,8 +137,6 @@ def persistence(x: Floats, y: Floats, slope: float) -> float:
     left = y - slope * x
     left = left - left.mean()
     scatter = float((left**2).mean())
-    if not scatter:
-        return 1.0
     alike = np.asarray([(left[k:] * left[: n - k]).mean() / scatter for k in range(1, n // 2 + 1)])
     turned = np.flatnonzero(alike < 0)
     if len(turned) and alike[turned[0] :].max() > _REPEATS:

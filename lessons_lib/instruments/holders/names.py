@@ -292,7 +292,7 @@ def locals_of(frame: types.FrameType) -> list[tuple[str, Any]]:
         found = list(values.items())
     except Exception:
         return []
-    if sys.version_info < (3, 13) and type(values) is dict:
+    if sys.version_info < (3, 13) and type(values) is dict:  # pragma: no branch - not with 3.11
         # Up to Python 3.12 this dictionary stays with the frame and would keep its objects alive.
         values.clear()
     return found

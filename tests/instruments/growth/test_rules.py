@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lessons_lib.common.units import KIB, MIB
-from lessons_lib.instruments.growth import notes
+from lessons_lib.instruments.growth import Growth, notes
 from lessons_lib.instruments.growth.case import CacheTest
 from lessons_lib.instruments.growth.causes import Cause, Finding, Retained
 from lessons_lib.instruments.growth.counters import Evidence
@@ -270,6 +270,17 @@ def test_only_what_is_known_to_the_byte_is_exact() -> None:
     assert exact(seen(group(TENSOR, 64)), live_tensors=1, live_tensor_bytes=64) == [True]
     slices = {"live_tensors": 1, "live_tensor_bytes": 64, "hidden_bytes": 8192}
     assert exact(seen(group(TENSOR, 64)), **slices) == [False]
+
+
+def test_what_was_not_read_is_shown_so_and_all_holders_have_a_row() -> None:
+    assert "resident set" in evidence()._repr_html_()
+    assert "resident set" not in evidence(rss=None, rss_trimmed=None)._repr_html_()
+    failed = evidence(rss=np.append(np.nan, CALLS[1:]))._repr_html_()  # one reading did
+    assert ("not read" in failed, "not read" in evidence()._repr_html_()) == (True, False)
+    held = (objects(64).held, objects(128).held)
+    causes = (Finding(Cause.PYTHON_OBJECTS, 192, False, "Python objects stay alive.", held),)
+    table = Growth("step", 10, 3, causes, evidence(), ())._repr_html_()
+    assert all(size in table for size in ("64 B", "128 B"))
 
 
 def said(

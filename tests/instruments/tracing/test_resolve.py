@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import types
 
 import pytest
 
@@ -138,3 +139,22 @@ def test_objects_are_described():
     assert text.startswith("partial of ")
     assert origin == describe_object(functools.partial(max, 3, key=abs))[1]
     assert origin != describe_object(functools.partial(max, 3))[1]
+
+
+def test_a_function_that_was_bound_by_hand_is_found_and_one_too_deep_is_not():
+    fn = tf.function(lambda self, x: x)
+    bound = types.MethodType(fn, 3)
+    bound(tf.ones([2]))
+    assert count_traces(bound) == count_traces(fn) == 1
+    assert repr(trace_report(make())).endswith("not traced yet>")
+
+    def wrapped(times):
+        outer = fn
+        for _ in range(times):
+            inner, outer = outer, lambda: None
+            outer.__wrapped__ = inner
+        return outer
+
+    assert count_traces(wrapped(resolve._DEPTH)) == 1
+    with pytest.raises(TypeError):
+        count_traces(wrapped(resolve._DEPTH + 1))

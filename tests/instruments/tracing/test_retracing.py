@@ -44,6 +44,7 @@ def test_a_block_that_traces_nothing():
     fn(tf.ones([1]))
     with watch_retracing() as watch:
         fn(tf.ones([1]))
+        assert repr(watch) == "<watching for traces; complete when the block ends>"
     assert (watch.new_traces, watch.reports, watch.advice) == (0, (), ())
     assert "no function was traced" in repr(watch)
     with pytest.raises(KeyError, match="no function named fn"):
