@@ -21,7 +21,8 @@ methods of Keras' ``CallbackList``  a recording is open           when steps and
                                                                   end
 ``TFE_GetMemoryInfo``,              the profiler rests in a long  that the program reads the peak it
 ``TFE_ResetMemoryStats``            recording, or the allocator   would have, though we reset it
-                                    was tried; until that peak    and allocated
+                                    was tried, or its count of a  and allocated
+                                    step taken; until that peak
                                     is reached again
 TensorFlow's gradient function      from the import on            which forward operation a
                                                                   gradient belongs to

@@ -4,7 +4,8 @@
 takes up to an hour.  The answers of a case come from two processes, half of them each, and begin at
 different batch sizes.  The truth comes from a third: the step is recorded many times at a size, the
 highest peak counts, and the size of which it just fits is found by halving.  A graph's highest peak
-may belong to an order of execution that is rare, so the truth, too, is one of so many runs.
+may belong to an order of execution that is rare, and less so on a busy machine: the truth, too, is
+one of so many runs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from tests.benchmarks import report
 
 STARTS = (16, 24, 100, 7, 64)
-RUNS = 40
+RUNS = 200
 MIB = 2**20
 #: Shape of an example, and the budget in MiB.
 NETS = {

@@ -51,7 +51,8 @@ class BatchEstimate(Result):
     budget_bytes : int
         The budget.
     batch : int
-        The answer; 0 when not even one example fits.
+        The answer; 0 when not even one example fits.  Where `low` and `high` are far apart, the
+        peak depends on the order of execution, and one that is rarer still may need more.
     low, high : int
         `batch`, and the largest batch that may fit: one less than the smallest of which no series
         of runs fitted.  Between them a batch fits in some runs and not in others.  Without
