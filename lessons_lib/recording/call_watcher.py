@@ -204,9 +204,9 @@ class Watcher:
         by_code = self._calls.by_code
         reads = {""}  # operations that write no variable
         now, running = self._gradients.now, self.noter.running
-        no_tape = pywrap_tfe.TFE_Py_TapeSetIsEmpty
+        no_tape, is_stopped = pywrap_tfe.TFE_Py_TapeSetIsEmpty, pywrap_tfe.TFE_Py_TapeSetIsStopped
         fast, executes = name == _FAST, name in _EXECUTE
-        user = Origin.USER
+        user, untaped = Origin.USER, Origin.UNTAPED
 
         def note(args: tuple[Any, ...], caller: FrameType | None) -> Call:
             me = ident()
@@ -230,6 +230,8 @@ class Watcher:
                 backward = me in running
                 scope = eager_scope() if forward is None else forward.scope
                 taped = not no_tape()
+                if fast and not taped and is_stopped():
+                    part = part or untaped
                 # By identity: to hash a code object means to read all of it.
                 code, at = (0, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
                 of = None if forward is None else forward.place

@@ -14,7 +14,7 @@ class Category(StrEnum):
 
     #: What a model learns, and what else its layers keep (moving averages).
     WEIGHTS = "weights"
-    #: Slots and counters of an optimizer.
+    #: Slots and counters of an optimizer; of a graph's own variables, what only the update reads.
     OPTIMIZER = "optimizer state"
     #: Variables of metrics and of random generators.
     METRICS = "metrics and seeds"

@@ -35,6 +35,8 @@ class Origin(IntEnum):
     CLIPPING = 3
     #: Keras' metrics, and what it does after a step.
     METRICS = 4
+    #: Code whose operations no tape is to see, as in ``tf.recompute_grad``.
+    UNTAPED = 5
 
 
 _ORIGINS: Final = (

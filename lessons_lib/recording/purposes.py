@@ -123,7 +123,7 @@ class Purposes:
             return Purpose(Category.TEMPORARIES, Phase.UPDATE)
         if origin is Origin.CLIPPING and op in _SCALING and shape:
             return Purpose(Category.GRADIENTS, Phase.UPDATE)
-        if taped:
+        if taped or origin is Origin.UNTAPED:
             return Purpose(Category.OTHER, Phase.FORWARD, layer)
         if origin is Origin.METRICS:
             return Purpose(Category.TEMPORARIES)

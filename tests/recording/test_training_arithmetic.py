@@ -222,3 +222,22 @@ def test_a_step_is_what_shapes_say(make: Callable[[], Net], optimizer: str, grap
         assert sum(row.kept_bytes for row in breakdown.rows) == sum(
             b.nbytes for b in rec.buffers if b.allocated_at is not None and b.freed_at is None
         )
+
+
+def test_what_recompute_grad_keeps_in_eager_mode_are_activations():
+    weights = [tf.Variable(tf.random.normal((32, 32))) for _ in range(3)]
+
+    @tf.recompute_grad
+    def block(h: Any, w: Any) -> Any:
+        return tf.tanh(tf.matmul(h, w)) * 2.0
+
+    h = tf.random.normal((64, 32))
+    with ll.record() as rec:
+        with tf.GradientTape() as tape:
+            for weight in weights:
+                h = block(h, weight)
+            loss = tf.reduce_sum(h)
+        tape.gradient(loss, weights)
+    activations = [b.nbytes for b in rec.buffers if b.category is Category.ACTIVATIONS]
+    # Each block's output is kept, which the next one is computed from anew, and so is the last.
+    assert [n for n in activations if n > 64] == [64 * 32 * FLOAT] * 3

@@ -17,7 +17,8 @@ _GRADIENTS: Final = "telling gradients by their forward operation"
 
 pywrap_tfe: Final = module(
     "tensorflow.python.pywrap_tfe",
-    "TFE_Py_FastPathExecute TFE_Py_Execute TFE_Py_TapeSetIsEmpty TFE_Py_RegisterGradientFunction",
+    "TFE_Py_FastPathExecute TFE_Py_Execute TFE_Py_TapeSetIsEmpty TFE_Py_TapeSetIsStopped "
+    "TFE_Py_RegisterGradientFunction",
     "the lines of eager operations",
     _NO_RECORDING,
 )

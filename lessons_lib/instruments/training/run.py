@@ -89,6 +89,10 @@ def training_memory(
     not built yet is built, as ``fit`` would do first.  Not undone is what a step does elsewhere:
     in global variables, NumPy arrays and files.  A dataset is iterated once.  Distribution
     strategies are not covered.
+
+    Variables of the user's own are weights if a gradient is taken of them.  Others that only the
+    update reads, such as gradients that are summed up by hand, are optimizer state where a graph
+    shows that, and in eager mode ``other``.
     """
     require_home_process()
     limit = None if budget is None else parse_bytes(budget)
