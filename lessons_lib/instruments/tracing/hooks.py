@@ -19,6 +19,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from types import FrameType
 from typing import Any, Final, Protocol, Self
 
@@ -29,6 +30,14 @@ from lessons_lib.common.source import Line, is_user_file, user_line_of_frame, us
 from lessons_lib.instruments.tracing.reasons import Key, context_of
 from lessons_lib.instruments.tracing.resolve import is_loaded
 from lessons_lib.instruments.tracing.signatures import signature_of
+
+
+class Caller(Enum):
+    """Whose code called a function."""
+
+    USER = 1
+    PIPELINE = 2  # a pipeline of tf.data, which traces its functions when it is made
+    LIBRARY = 3
 
 
 @dataclass(slots=True)
@@ -48,8 +57,8 @@ class ObservedTrace:
         or ran nothing (``get_concrete_function``, a call from within another trace).
     of_loaded : bool
         Whether it only passes calls on to a function that was loaded from a file.
-    direct : bool
-        Whether the user's own code called the function, and no library.
+    caller : Caller
+        Who called the function.
     """
 
     key: Key
@@ -57,7 +66,7 @@ class ObservedTrace:
     trace_seconds: float
     first_call_seconds: float | None = None
     of_loaded: bool = False
-    direct: bool = False
+    caller: Caller = Caller.LIBRARY
 
 
 class Listener(Protocol):
@@ -71,6 +80,7 @@ class Listener(Protocol):
 _OF_FUNCTIONS: Final = re.compile(
     r"[/\\]tensorflow[/\\]python[/\\](?:eager|util)[/\\]|[/\\]lessons_lib[/\\]instruments[/\\]"
 )
+_OF_PIPELINES: Final = re.compile(r"[/\\]tensorflow[/\\]python[/\\]data[/\\]")
 #: What was seen of each living concrete function.
 observed: Final[weakref.WeakKeyDictionary[Any, ObservedTrace]] = weakref.WeakKeyDictionary()
 
@@ -138,10 +148,10 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
     began = time.perf_counter()
     options = kwargs["tracing_options"] if "tracing_options" in kwargs else args[-1]
     line = context = None
-    direct = False
+    caller = Caller.LIBRARY
     with contextlib.suppress(Exception):  # a fault of ours costs a description, not the run
         line, context = calling_line(), context_of(_context(options))
-        direct = _called_directly(sys._getframe(1))
+        caller = _caller(sys._getframe(1))
     thread.spent += time.perf_counter() - began
 
     spent, began = thread.spent, time.perf_counter()
@@ -154,7 +164,7 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
         key = Key(signature_of(concrete.function_type), context or ())
         loaded = is_loaded(options.python_function)
         observed[concrete] = seen = ObservedTrace(
-            key, line, max(0.0, seconds), of_loaded=loaded, direct=direct
+            key, line, max(0.0, seconds), of_loaded=loaded, caller=caller
         )
     for call in reversed(thread.calls):
         if call.owner is options.polymorphic_type:
@@ -167,11 +177,16 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
     return concrete
 
 
-def _called_directly(frame: FrameType | None) -> bool:
-    """Tell whether the code around TensorFlow's own for functions is the user's."""
+def _caller(frame: FrameType | None) -> Caller:
+    """Tell whose code lies around TensorFlow's own for functions."""
     while frame is not None and _OF_FUNCTIONS.search(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame is not None and is_user_file(frame.f_code.co_filename)
+    if frame is None:
+        return Caller.LIBRARY
+    file = frame.f_code.co_filename
+    if is_user_file(file):
+        return Caller.USER
+    return Caller.PIPELINE if _OF_PIPELINES.search(file) else Caller.LIBRARY
 
 
 def _calling(function: Any, *args: Any, **kwargs: Any) -> Any:

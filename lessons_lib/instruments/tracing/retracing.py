@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from lessons_lib.common.internals import KERAS_TRAINER
 from lessons_lib.common.results import Result
@@ -22,7 +22,7 @@ from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.instruments.tracing.advice import FunctionOwner
 from lessons_lib.instruments.tracing.graph_contents import Contents, contents_of
-from lessons_lib.instruments.tracing.hooks import ObservedTrace, listening, observed
+from lessons_lib.instruments.tracing.hooks import Caller, ObservedTrace, listening, observed
 from lessons_lib.instruments.tracing.reasons import Key, Reason, TraceCause, reason_for
 from lessons_lib.instruments.tracing.resolve import (
     RUN_EAGERLY,
@@ -35,6 +35,9 @@ from lessons_lib.instruments.tracing.resolve import (
     unwrapped,
 )
 from lessons_lib.instruments.tracing.trace_report import Trace, TraceReport, advise, make_trace
+
+#: Where TensorFlow makes functions of a function, such as one that initializes its variables.
+_OF_FUNCTIONS: Final = "tensorflow.python.eager.polymorphic_function"
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,10 +313,20 @@ def _remade(owner: _Owner, times: int) -> str:
             f"Each Keras model traces its own {owner.name} when it is new or newly compiled, "
             f"{times} here: build and compile one model, and use it again."
         )
-    if owner.line is None:
-        seen = owner.entries[0].seen
-        if not seen.direct:  # what a library makes anew, the user cannot make elsewhere
+    seen = owner.entries[0].seen
+    if seen.caller is Caller.PIPELINE:
+        return (
+            f"Each tf.data pipeline traces {owner.name} when it is made, {times} here, the first "
+            f"for {seen.line}: make the data set once, and go through it again."
+        )
+    if owner.line is None and seen.caller is Caller.LIBRARY:
+        if owner.module.startswith(_OF_FUNCTIONS):
             return ""
+        return (
+            f"The call at {seen.line} makes a function ({owner.name}) and traces it each time, "
+            f"{times} here: make that call within a tf.function of your own."
+        )
+    if owner.line is None:
         return (
             f"{times} functions were made from the same code ({owner.name}), the first for the "
             f"call at {seen.line}, and each was traced: make one, keep it, and call that one."

@@ -160,11 +160,39 @@ def test_a_librarys_function_that_the_user_makes_anew_is_to_be_kept():
         (advice,) = watch.advice
         assert "3 functions were made from the same code" in advice
         assert "make one, keep it, and call that one" in advice
-    with watch_retracing() as twin:  # TensorFlow makes and calls these by itself
-        for _ in range(3):
-            tf.vectorized_map(tf.nn.softmax, x)
-    assert twin.new_traces == 3
-    assert twin.advice == ()
+
+
+def test_what_tensorflow_traces_in_each_call_is_called_within_a_function():
+    x = tf.ones([1, 3])
+    with watch_retracing() as watch:
+        results = [tf.vectorized_map(tf.nn.softmax, x) for _ in range(3)]
+    assert watch.new_traces == 3
+    (advice,) = watch.advice
+    assert "make that call within a tf.function of your own" in advice
+    once = tf.function(lambda x: tf.vectorized_map(tf.nn.softmax, x))
+    once(x)
+    with watch_retracing() as followed:
+        again = [once(x) for _ in range(3)]
+    assert followed.new_traces == 0
+    assert all(np.array_equal(a, b) for a, b in zip(results, again, strict=True))
+
+
+def test_a_pipelines_function_is_traced_once_where_the_data_set_is_made_once():
+    numbers = tf.data.Dataset.range(4)
+
+    def double(x):
+        return x * 2
+
+    with watch_retracing() as watch:
+        results = [list(numbers.map(double).as_numpy_iterator()) for _ in range(3)]
+    assert [report.remade for report in watch.reports] == [3] * 3
+    (advice,) = watch.advice
+    assert "make the data set once, and go through it again" in advice
+    with watch_retracing() as followed:
+        doubled = numbers.map(double)
+        assert [list(doubled.as_numpy_iterator()) for _ in range(3)] == results
+    assert followed.new_traces == 1
+    assert followed.advice == ()
 
 
 def test_what_a_factory_makes_of_several_functions_is_not_made_from_the_same_code():
