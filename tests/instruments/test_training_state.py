@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import array
 import collections
 import copy
 import itertools
 import queue
 import random
+import types
 from typing import Any
 
 import numpy as np
@@ -166,6 +168,11 @@ class Memory:
         self.draws = np.random.default_rng(1)
         self.old_draws = np.random.RandomState(1)
         self.python_draws = random.Random(1)
+        self.names_of = types.SimpleNamespace(k=1, items=[1])
+        self.wrapped, self.listed = collections.UserDict(a=1), collections.UserList([1])
+        self.chained = collections.ChainMap({"a": 1}, {"b": 2})
+        self.numbers = array.array("i", [1])
+        self.table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
 
     def change(self) -> None:
         self.kept.append(4)
@@ -179,6 +186,13 @@ class Memory:
         self.waiting.put(1)
         for draws in (self.draws, self.old_draws, self.python_draws):
             draws.random()
+        self.names_of.k += 1
+        self.names_of.items.append(2)
+        self.wrapped[str(len(self.wrapped))] = 1
+        self.listed.append(2)
+        self.chained[str(len(self.chained))] = 3
+        self.numbers.append(2)
+        self.table.insert([str(len(self.numbers))], tf.constant([1], tf.int64))
 
     def state(self) -> list[object]:
         held = (self.kept, self.items, self.order.items(), self.counts.items())
@@ -189,26 +203,54 @@ class Memory:
             *(bytes(self.raw), self.waiting.qsize(), self.kept.maxlen),
             *(self.draws.bit_generator.state, old_draws["key"].tolist(), old_draws["pos"]),
             self.python_draws.getstate(),
+            *(str(self.names_of), dict(self.wrapped), list(self.listed), dict(self.chained)),
+            *(self.numbers.tolist(), int(self.table.size())),
         ]
 
 
 def test_containers_and_generators_of_the_users_are_set_back():
     memory, weight = Memory(), tf.Variable(tf.ones([8, 4]))
 
+    calls = 0
+
     class Agent:
+        __slots__ = ("latest", "memory", "steps")
+
         def __init__(self):
-            self.memory = memory
+            self.memory, self.steps = memory, 1
 
         def step(self, x):
+            nonlocal calls
+            calls += 1
+            self.steps += 1
+            self.latest = calls
             self.memory.change()
             weight.assign_sub(tf.matmul(x, x @ weight, transpose_a=True))
 
-    before = copy.deepcopy(memory.state())
-    ll.training_memory(Agent().step, tf.ones([4, 8]))
+    agent, before = Agent(), copy.deepcopy(memory.state())
+    ll.training_memory(agent.step, tf.ones([4, 8]))
+    assert memory.state() == before
+    assert (agent.steps, hasattr(agent, "latest")) == (1, False)
+    ll.training_memory(lambda x: agent.step(x) or calls, tf.ones([4, 8]))
     assert memory.state() == before
     memory.change()  # all of it still works, and is seen to change
     after = memory.state()
     assert [a == b for a, b in zip(before, after, strict=True)].count(True) == 1  # maxlen
+
+
+def test_what_a_step_closes_over_is_set_back():
+    count, seen = 0, []
+
+    def step(x):
+        nonlocal count
+        count += 1
+        seen.append(count)
+        return x * 2.0
+
+    ll.training_memory(step, tf.ones([4]))
+    assert (count, seen) == (0, [])
+    step(tf.ones([4]))
+    assert (count, seen) == (1, [1])
 
 
 @pytest.mark.parametrize("drawn", [iter([1, 2, 3]), itertools.count(), (i for i in range(3))])

@@ -114,6 +114,8 @@ class Observation:
         datasets and iterators.
     tensor_cost : float
         What an eager tensor costs the process beside its elements; 0 when it was not measured.
+    requested : float or None
+        Bytes that TensorFlow was asked for in a call and that stay; None when it was not measured.
     unheld : tuple of str
         How many objects of which types a call leaves that nothing in Python was seen to hold.
     """
@@ -125,6 +127,7 @@ class Observation:
     notes: tuple[str, ...] = ()
     suspects: tuple[Retained, ...] = ()
     tensor_cost: float = 0.0
+    requested: float | None = None
     unheld: tuple[str, ...] = ()
 
     def of(self, *kinds: Kind) -> tuple[Group, ...]:

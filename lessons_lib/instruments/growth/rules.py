@@ -151,9 +151,9 @@ def _tensors(case: GrowthCase, _: CacheTest) -> None:
     if datasets and nbytes < SETTINGS_CEILING and groups and all(g.in_dataset for g in groups):
         return
     text, exact, paid = _tensors_text(case), True, None
-    # A kept slice pins the whole tensor that it was cut from.
-    if count.grows and not datasets and case.hidden > max(nbytes, LEAST_CHUNK * count.slope):
-        nbytes += case.take("hidden")
+    if count.grows and not datasets and (pinned := _pinned(case, nbytes, count)):
+        nbytes += pinned
+        case.hidden = 0.0
         text += "; they are slices, and each keeps the whole tensor that it was cut from"
         exact = False
     elif case.hidden <= max(nbytes, 1024 * count.slope):
@@ -168,6 +168,16 @@ def _tensors(case: GrowthCase, _: CacheTest) -> None:
     held = _held(groups) if count.grows else case.seen.suspects
     _unheld_arrays(case, nbytes)
     case.add(Cause.RETAINED_TENSORS, nbytes, text, held, exact=exact, process=paid)
+
+
+def _pinned(case: GrowthCase, nbytes: float, count: Series) -> float:
+    """Give what kept slices keep of the tensors that they were cut from, beside their own bytes."""
+    least = LEAST_CHUNK * count.slope
+    if case.seen.requested is not None:
+        pinned = case.seen.requested - nbytes
+        return pinned if pinned > least else 0.0
+    # Not measured: the allocator may round up to twice the bytes.
+    return case.hidden if case.hidden > max(nbytes, least) else 0.0
 
 
 def _tensors_text(case: GrowthCase) -> str:

@@ -35,10 +35,11 @@ from lessons_lib.instruments.growth.observation import Observation
 from lessons_lib.instruments.growth.result import BLIND, Growth
 from lessons_lib.instruments.growth.rules import judge
 from lessons_lib.instruments.growth.sampler import Sampler
-from lessons_lib.instruments.growth.tensor_cost import tensor_cost
+from lessons_lib.instruments.growth.tensor_cost import requested_bytes, tensor_cost
 from lessons_lib.instruments.growth.triggers import (
     leaves_to_find,
     may_be_cache,
+    may_be_slices,
     needs_look,
 )
 from lessons_lib.instruments.holders.budget import SearchBudget
@@ -180,7 +181,10 @@ def _explained(
         cache, said = empty_caches(call)
         extra += said
     cost = tensor_cost() if evidence.live_tensors.grows else 0.0
-    return replace(seen, suspects=suspects, tensor_cost=cost), cache, extra
+    may_record = may_be_slices(evidence) and not is_recording()
+    requested = requested_bytes(call) if may_record else None
+    seen = replace(seen, suspects=suspects, tensor_cost=cost, requested=requested)
+    return seen, cache, extra
 
 
 def _look(

@@ -106,3 +106,10 @@ def may_be_cache(evidence: Evidence, seen: Observation) -> bool:
         return native >= max(NATIVE_FLOOR, NATIVE_SHARE * evidence.variable_bytes.slope)
     heap, python = evidence.c_heap, seen.heap
     return heap.grows and heap.slope - python.large - python.numpy > CACHE_FLOOR
+
+
+def may_be_slices(evidence: Evidence) -> bool:
+    """Tell whether kept tensors may be parts of larger ones, or the allocator may round them up."""
+    count, hidden = evidence.live_tensors, evidence.hidden_bytes
+    others = evidence.variables.grows or evidence.datasets.grows
+    return count.grows and not others and hidden.slope > LEAST_CHUNK * count.slope

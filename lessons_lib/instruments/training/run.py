@@ -85,10 +85,10 @@ def training_memory(
     Notes
     -----
     Models, layers, optimizers, metrics and modules that can be reached from the step, attributes of
-    the user's objects, and the global random generators are the same afterwards.  A model that is
-    not built yet is built, as ``fit`` would do first.  Not undone is what a step does elsewhere:
-    in global variables, NumPy arrays and files.  A dataset is iterated once.  Distribution
-    strategies are not covered.
+    the user's objects, containers, what the step closes over, and random generators are the same
+    afterwards.  A model that is not built yet is built, as ``fit`` would do first.  Not undone is
+    what a step does elsewhere: in global variables, NumPy arrays and files.  A dataset is iterated
+    once.  Distribution strategies are not covered.
 
     Variables of the user's own are weights if a gradient is taken of them.  Others that only the
     update reads, such as gradients that are summed up by hand, are optimizer state where a graph

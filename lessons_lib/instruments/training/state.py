@@ -1,18 +1,16 @@
 """Everything that a training step may change, saved and given back.
 
 Saved are the variables and attributes of models, layers, optimizers, metrics and modules that can
-be reached from the step, lists, dicts and queues among them; also the attributes of the user's own
-objects and their random generators; and the global ones of Python, NumPy, TensorFlow and Keras.
-What is made by the first step (an optimizer's slots, metrics) is forgotten again.
+be reached from the step; what else `lessons_lib.instruments.training.object_state` knows; and the
+global random generators of Python, NumPy, TensorFlow and Keras.  What is made by the first step (an
+optimizer's slots, metrics) is forgotten again.
 """
 
 from __future__ import annotations
 
 import io
-import queue
 import random
-import sys
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -31,55 +29,33 @@ from lessons_lib.common.internals.training import (
 from lessons_lib.common.patching import patched
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import is_user_file
+from lessons_lib.instruments.training.object_state import (
+    WRAPPERS,
+    Restore,
+    attributes,
+    cells,
+    given_back_by,
+    has_attributes,
+)
 
 #: A step that reaches more objects than this is not a training step's, but a whole program's.
 _MOST: Final = 200_000
-_LIBRARIES: Final = ("keras", "tf_keras")
-#: What can be filled again, past the methods of classes that derive from it.
-_CONTAINERS: Final = (OrderedDict, dict, list, set, deque, bytearray)
-#: Random generators of the user's, and how their state is read and given back.
-_GENERATORS: Final[tuple[tuple[type, Callable[[Any], Any], Callable[[Any, Any], None]], ...]] = (
-    (random.Random, lambda g: g.getstate(), lambda g, state: g.setstate(state)),
-    (np.random.RandomState, lambda g: g.get_state(), lambda g, state: g.set_state(state)),
-    (
-        np.random.Generator,
-        lambda g: g.bit_generator.state,
-        lambda g, state: setattr(g.bit_generator, "state", state),
-    ),
-)
-#: Objects of Python's own library that are changed by what they hold.
-_HOLDERS: Final = (queue.Queue,)
-#: TensorFlow's own lists and dicts, which hold another one.
-_WRAPPERS: Final = "tensorflow.python.trackable.data_structures"
 
 
 def _is_drawn_from(thing: Any) -> bool:
     """Tell whether something loses what a step takes from it; a file is no such thing."""
-    return isinstance(thing, Iterator) and not isinstance(thing, io.IOBase) and not _is_ours(thing)
-
-
-def _is_ours(thing: Any) -> bool:
-    """Tell whether an object's attributes may be changed by a step, and are looked into."""
-    kind = type(thing)
-    if not hasattr(thing, "__dict__") or isinstance(thing, (type, ModuleType)):
-        return False
-    if isinstance(thing, tf.Module):
-        return True
-    module = str(kind.__module__)
-    if module == _WRAPPERS or isinstance(thing, _HOLDERS):
-        return True
-    if module.partition(".")[0] in _LIBRARIES:
-        return True
-    file = getattr(sys.modules.get(module), "__file__", None)
-    return module == "__main__" or (isinstance(file, str) and is_user_file(file))
+    return (
+        isinstance(thing, Iterator)
+        and not isinstance(thing, io.IOBase)
+        and not has_attributes(thing)
+    )
 
 
 def _parts(thing: Any) -> Iterable[Any]:
     """List what an object refers to."""
-    if type(thing).__module__ == _WRAPPERS:
+    if type(thing).__module__ == WRAPPERS:
         # A wrapped tuple or dict has the attributes of what it wraps: none.
-        attributes = getattr(thing, "__dict__", {}).values()
-        return [getattr(thing, "__wrapped__", None), *_contents(thing), *attributes]
+        return [getattr(thing, "__wrapped__", None), *_contents(thing), *attributes(thing).values()]
     if isinstance(thing, (dict, list, tuple, set, frozenset, deque)):
         return _contents(thing)
     if isinstance(thing, MethodType):
@@ -90,8 +66,8 @@ def _parts(thing: Any) -> Iterable[Any]:
         return _of_function(thing)
     if hasattr(thing, "python_function"):
         return (thing.python_function,)
-    if _is_ours(thing):
-        return list(vars(thing).values())
+    if has_attributes(thing):
+        return list(attributes(thing).values())
     return ()
 
 
@@ -103,11 +79,7 @@ def _of_function(function: FunctionType) -> list[Any]:
     if not is_user_file(function.__code__.co_filename):
         return [getattr(function, "__wrapped__", None)]
     parts: list[Any] = list(function.__defaults__ or ())
-    for cell in function.__closure__ or ():
-        try:
-            parts.append(cell.cell_contents)
-        except ValueError:  # not filled yet
-            continue
+    parts += [value for _, value in cells(function)]
     codes = [function.__code__]
     while codes:
         code = codes.pop()
@@ -138,10 +110,12 @@ def names_iterator(step: Any) -> bool:
     """
     things = list(reachable((step,)))
     functions = [thing for thing in things if isinstance(thing, FunctionType)]
-    owners = [thing for thing in things if _is_ours(thing)]
+    owners = [thing for thing in things if has_attributes(thing)]
     names = _names_used(functions, _methods_of(owners))
     held = [part for function in functions for part in _of_function(function)]
-    held += [value for owner in owners for name, value in vars(owner).items() if name in names]
+    held += [
+        value for owner in owners for name, value in attributes(owner).items() if name in names
+    ]
     held += [part for whole in held if type(whole) in (list, tuple, dict) for part in _parts(whole)]
     return any(map(_is_drawn_from, held))
 
@@ -219,22 +193,14 @@ class State:
     """The state at one time."""
 
     def __init__(self, roots: Iterable[Any]) -> None:
-        self._attributes: list[tuple[Any, dict[str, Any]]] = []
-        self._contents: list[tuple[Any, Any]] = []
-        self._generators: list[tuple[Any, Any, Callable[[Any, Any], None]]] = []
+        self._given_back: list[Restore] = []
         self._values: dict[int, tuple[tf.Variable, Any]] = {}
         self.objects: list[Any] = []
         for thing in reachable(roots):
-            if issubclass(type(thing), _CONTAINERS):  # and no proxy of one
-                content = list(thing.items() if isinstance(thing, dict) else thing)
-                self._contents.append((thing, content))
-            elif (variable := variable_in(thing)) is not None:
+            if (variable := variable_in(thing)) is not None:
                 self.add(variable)
-            for kind, state, give_back in _GENERATORS:
-                if isinstance(thing, kind):
-                    self._generators.append((thing, state(thing), give_back))
-            if _is_ours(thing):
-                self._attributes.append((thing, dict(vars(thing))))
+            self._given_back += given_back_by(thing)
+            if has_attributes(thing):
                 self.objects.append(thing)
         self._random: RandomState = random_state()
         self._python = random.getstate()
@@ -261,28 +227,10 @@ class State:
 
     def restore(self) -> None:
         """Give everything back."""
-        for thing, attributes in self._attributes:
-            vars(thing).clear()
-            vars(thing).update(attributes)
-        for container, content in self._contents:
-            _refill(container, content)
-        for generator, state, give_back in self._generators:
-            give_back(generator, state)
+        for give_back in self._given_back:
+            give_back()
         for variable, value in self._values.values():
             variable.assign(value)
         self._random.restore()
         np.random.set_state(self._numpy)  # noqa: NPY002 - the user's own
         random.setstate(self._python)
-
-
-def _refill(container: Any, content: list[Any]) -> None:
-    # Past Keras' own lists and dicts, which would take what is put in for something new.
-    kind: Any = next(kind for kind in _CONTAINERS if isinstance(container, kind))
-    kind.clear(container)
-    if issubclass(kind, dict):
-        for key, value in content:
-            kind.__setitem__(container, key, value)
-    elif kind is set:
-        set.update(container, content)
-    else:
-        kind.extend(container, content)

@@ -112,11 +112,19 @@ def test_what_a_partial_of_the_step_holds_is_named() -> None:
 
 def test_kept_slice_counts_with_what_it_pins() -> None:
     finding = grown("rows").causes[0]
-    # A row is 256 bytes; the tensor that it was cut from has 64 of them, and the allocator may
-    # set aside twice as much.
-    assert 0.9 * UNIT <= finding.bytes_per_call <= 2 * UNIT
+    # A row is 256 bytes; the tensor that it was cut from has 64 of them.
+    assert finding.bytes_per_call == pytest.approx(UNIT, abs=16)
     assert not finding.exact
     assert "slices" in finding.text
+
+
+@pytest.mark.parametrize(("kept", "nbytes"), [(32, 64), (48, 64), (64, 64)])
+def test_a_slice_of_half_a_tensor_or_more_keeps_it_whole(kept: int, nbytes: int) -> None:
+    x, parts = tf.ones([64, 64]), list[Any]()
+    finding = look(lambda: parts.append((x * 2)[:kept])).causes[0]
+    assert finding.cause is Cause.RETAINED_TENSORS
+    assert finding.bytes_per_call == nbytes * 64 * 4
+    assert ("slices" in finding.text) == (kept < 64)
 
 
 @pytest.mark.parametrize(
