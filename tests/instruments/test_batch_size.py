@@ -251,7 +251,13 @@ def test_a_step_that_fails_with_some_sizes_is_not_said_to_take_one_only():
     over = search_where(lambda b: b == 16, 50)
     assert (over.stop, over.batch) == (Stop.NOTHING_FITS, 0)
     assert "not even 16 examples fit 50 B, and the step takes no smaller batch" in str(over)
-    assert "not even one example" in str(search_where(lambda b: True, 5))
+    assert str(search_where(lambda b: True, 5)) == "<BatchEstimate: not even one example fits 5 B>"
+
+
+def test_where_what_is_set_aside_decides_that_is_said():
+    found = largest_batch(lambda b: (10 * b, 60 * b), 50, 16, free_bytes=lambda: 10**9)
+    said = "not even one example fits 50 B: it asks for ≈ 10 B, and ≈ 60 B are set aside for it"
+    assert (found.batch, str(found)) == (0, f"<BatchEstimate: {said}>")
 
 
 def test_a_step_for_one_batch_size_only_says_so():

@@ -33,6 +33,7 @@ from lessons_lib.instruments.growth.thresholds import (
     RESIDENT_FLOOR,
     RESIDENT_SHARE,
     SETTINGS_CEILING,
+    SHARED_SHARE,
     TENSOR_COST,
     VARIABLE_COST,
     VIEWS_SHARE,
@@ -135,8 +136,14 @@ def _variables(case: GrowthCase, _: CacheTest) -> None:
     else:
         text = "A variable that can change its shape is assigned ever larger values"
     nbytes = size.slope if size.grows else sum(group.bytes_per_call for group in groups)
-    _unheld_arrays(case, nbytes)
-    case.add(Cause.VARIABLES, nbytes, text, _held(groups) or case.seen.suspects, exact=True)
+    taken = case.evidence.tensor_bytes.slope + _unheld_arrays(case, nbytes)
+    exact = not (count.grows and case.seen.heap.known and taken < SHARED_SHARE * nbytes)
+    if not exact:
+        nbytes = max(0.0, taken)
+        text += (
+            "; they share the memory of the tensors that they were given, until they are written"
+        )
+    case.add(Cause.VARIABLES, nbytes, text, _held(groups) or case.seen.suspects, exact=exact)
 
 
 def _tensors(case: GrowthCase, _: CacheTest) -> None:

@@ -49,3 +49,5 @@ CONSTANTS_FLOOR: Final = 16 * KIB
 VIEWS_SHARE: Final = 0.5
 #: A dataset's own settings (sizes, seeds) are small tensors.
 SETTINGS_CEILING: Final = KIB
+#: Variables share memory where the allocator gains less than this share of their bytes.
+SHARED_SHARE: Final = 0.5

@@ -111,7 +111,11 @@ def describe(estimate: BatchEstimate) -> str:
 def _nothing_fits(estimate: BatchEstimate, budget: str) -> str:
     smallest = min((size for size, _ in estimate.measured), default=1)
     if smallest == 1:
-        return f"not even one example fits {budget}"
+        said, asked = f"not even one example fits {budget}", estimate.peak_bytes
+        if not 0 < asked <= estimate.budget_bytes:
+            return said
+        aside = format_bytes(estimate.held_bytes)
+        return f"{said}: it asks for ≈ {format_bytes(asked)}, and ≈ {aside} are set aside for it"
     return f"not even {smallest} examples fit {budget}, and the step takes no smaller batch"
 
 

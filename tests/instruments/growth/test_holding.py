@@ -127,6 +127,19 @@ def test_a_slice_of_half_a_tensor_or_more_keeps_it_whole(kept: int, nbytes: int)
     assert ("slices" in finding.text) == (kept < 64)
 
 
+def test_variables_that_share_a_tensors_memory_cost_no_copy_of_it() -> None:
+    x, shared, own = tf.ones([64, 64]), list[Any](), list[Any]()
+    finding = look(lambda: shared.append(tf.Variable(x))).causes[0]
+    assert finding.cause is Cause.VARIABLES
+    assert finding.bytes_per_call < 1024
+    assert "share the memory of the tensors" in finding.text
+    # Each of these has memory of its own: a tensor's, and an array's that TensorFlow took over.
+    for value in (lambda: x * 2, lambda: np.ones([64, 64], "f4")):
+        finding = look(lambda value=value: own.append(tf.Variable(value()))).causes[0]
+        assert (finding.cause, finding.exact) == (Cause.VARIABLES, True)
+        assert finding.bytes_per_call == 64 * 64 * 4
+
+
 @pytest.mark.parametrize(
     ("tensor", "nbytes"),
     [
