@@ -13,7 +13,7 @@ what                                when                          why
                                                                   runs
 ``imperative_grad``                 from the import on            of which variables tapes compute
                                                                   gradients
-the same                             a recording with lines is     when a tape computes them, and
+the same                            a recording with lines is     when a tape computes them, and
                                     open                          where these lie
 ``tf.name_scope.__enter__``         a recording with lines is     which scopes are the user's
                                     open

@@ -135,15 +135,16 @@ class Purposes:
         It is the next one that keeps elements, or the one that made it where none does.
         """
         path = iterator.split("::")[1:]
+        paths = [path]
         if len(path) == 1 and path[0] != "Root":
-            path = self._pipelines.get(path[0], path)
-        names = [name.partition("[")[0] for name in path]
-        keeper = next((name for name in reversed(names[:-1]) if _KEEPERS.search(name)), names[-1])
+            paths = self._pipelines.get(path[0], paths)
+        keepers = {_keeper([name.partition("[")[0] for name in path]) for path in paths}
+        keeper = keepers.pop() if len(keepers) == 1 else path[-1].partition("[")[0]
         return Purpose(Category.INPUTS, None, f"tf.data {keeper}")
 
     @cached_property
-    def _pipelines(self) -> dict[str, list[str]]:
-        """Where the transformations with threads of their own lie, as far as there is one each."""
+    def _pipelines(self) -> dict[str, list[list[str]]]:
+        """Where the transformations with threads of their own may lie."""
         found: dict[str, set[tuple[str, ...]]] = {}
         for spans in self._segment.iterators.values():
             for name in {name for _, _, name in spans}:
@@ -152,7 +153,12 @@ class Purposes:
                     short = _VERSION.sub("", part.partition("[")[0])
                     if end > 1:
                         found.setdefault(short, set()).add(tuple(parts[:end]))
-        return {name: list(*paths) for name, paths in found.items() if len(paths) == 1}
+        return {name: [list(path) for path in paths] for name, paths in found.items()}
+
+
+def _keeper(names: list[str]) -> str:
+    """Give the next transformation outwards that keeps elements, or the one that made it."""
+    return next((name for name in reversed(names[:-1]) if _KEEPERS.search(name)), names[-1])
 
 
 class Described(Protocol):

@@ -148,6 +148,22 @@ def test_a_data_pipeline_is_named_by_what_keeps_it() -> None:
     assert "tf.data Shuffle" in {row.key for row in rec.by_layer().rows}
 
 
+@pytest.mark.parametrize("maps", [1, 2, 3])
+def test_what_a_cache_keeps_is_its_own_whoever_made_it(maps: int) -> None:
+    data = tf.data.Dataset.range(10)
+    for _ in range(maps):
+        data = data.map(lambda i: tf.zeros((64, 64)) + tf.cast(tf.reduce_sum(i), tf.float32))
+    data = data.cache()
+    with record() as rec:
+        iterator = iter(data)
+        for _ in iterator:
+            pass
+        del _
+    kept = {row.key: row.kept_bytes for row in rec.by_layer().rows}
+    caches = [name for name in kept if "Cache" in name]
+    assert [kept[name] for name in caches] == [10 * 64 * 64 * FLOAT]
+
+
 def test_batches_of_a_parallel_map_are_inputs() -> None:
     # TensorFlow fuses the two, and allocates batches in threads of its own.
     data = tf.data.Dataset.from_tensor_slices(np.ones((32, 250), np.float32))
