@@ -33,7 +33,7 @@ def first_of_each(
     return marked
 
 
-def or_further(names: Iterable[str], check: Container[str]) -> list[Any]:
+def or_further(names: Iterable[Any], check: Container[Any]) -> list[Any]:
     """Mark those names of cases as `further` that are not in the check."""
     return [
         pytest.param(name, marks=() if name in check else (pytest.mark.further,)) for name in names

@@ -136,14 +136,19 @@ def _variables(case: GrowthCase, _: CacheTest) -> None:
     else:
         text = "A variable that can change its shape is assigned ever larger values"
     nbytes = size.slope if size.grows else sum(group.bytes_per_call for group in groups)
+    shared = _shared(case, nbytes) if count.grows else 0.0
+    if shared:
+        nbytes -= shared
+        text += "; until written, they share the memory of the tensors that they were given"
+    held = _held(groups) or case.seen.suspects
+    case.add(Cause.VARIABLES, nbytes, text, held, exact=not shared)
+
+
+def _shared(case: GrowthCase, nbytes: float) -> float:
+    """Give the bytes of new variables for which no memory was taken, if that is most of them."""
     taken = case.evidence.tensor_bytes.slope + _unheld_arrays(case, nbytes)
-    exact = not (count.grows and case.seen.heap.known and taken < SHARED_SHARE * nbytes)
-    if not exact:
-        nbytes = max(0.0, taken)
-        text += (
-            "; they share the memory of the tensors that they were given, until they are written"
-        )
-    case.add(Cause.VARIABLES, nbytes, text, _held(groups) or case.seen.suspects, exact=exact)
+    known = case.evidence.tensor_bytes.known and case.seen.heap.known
+    return nbytes - taken if known and taken < SHARED_SHARE * nbytes else 0.0
 
 
 def _tensors(case: GrowthCase, _: CacheTest) -> None:

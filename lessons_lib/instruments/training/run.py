@@ -84,15 +84,12 @@ def training_memory(
 
     Notes
     -----
-    Models, layers, optimizers, metrics and modules that can be reached from the step, attributes of
-    the user's objects, containers, what the step closes over, and random generators are the same
-    afterwards.  A model that is not built yet is built, as ``fit`` would do first.  Not undone is
-    what a step does elsewhere: in global variables, NumPy arrays and files.  A dataset is iterated
-    once.  Distribution strategies are not covered.
-
-    Variables of the user's own are weights if a gradient is taken of them.  Others that only the
-    update reads, such as gradients that are summed up by hand, are optimizer state where a graph
-    shows that, and in eager mode ``other``.
+    All that can be reached from the step is the same afterwards: models, optimizers, metrics,
+    attributes of the user's objects, containers, what it closes over, random generators.  Not so
+    global variables, NumPy arrays and files.  A model that is not built yet is built, and a dataset
+    is iterated once.  Distribution strategies are not covered.
+    Variables of the user's are weights if a gradient is taken of them.  In a graph, others that
+    only the update reads are optimizer state; in eager mode they are ``other``.
     """
     require_home_process()
     limit = None if budget is None else parse_bytes(budget)

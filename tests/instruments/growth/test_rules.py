@@ -108,12 +108,17 @@ CASES: dict[str, tuple[dict[str, Any], Observation, Found, str]] = {
         [(Cause.RETRACING, 4096)], "1 more concrete function a call",
     ),
     "variables, with their handles in the C heap": (
-        {"variables": 1, "variable_bytes": 4096, "c_heap": 4096 + 16 * KIB},
+        {"variables": 1, "variable_bytes": 4096, "tensor_bytes": 4096, "c_heap": 4096 + 16 * KIB},
         seen(group(VARIABLE, 4096)),
         [(Cause.VARIABLES, 4096)], "multiply: 1 more a call",
     ),
+    "variables that share a tensor's memory": (
+        {"variables": 1, "variable_bytes": 4096, "tensor_bytes": 256},
+        seen(group(VARIABLE, 4096)),
+        [(Cause.VARIABLES, 256)], "share the memory of the tensors",
+    ),
     "variables whose bytes do not rise steadily": (
-        {"variables": 1}, seen(group(VARIABLE, 4096), group(VARIABLE, 64)),
+        {"variables": 1, "tensor_bytes": 4160}, seen(group(VARIABLE, 4096), group(VARIABLE, 64)),
         [(Cause.VARIABLES, 4160)], "multiply: 1 more a call",
     ),
     "a variable of ever larger values": (
