@@ -84,12 +84,11 @@ def training_memory(
 
     Notes
     -----
-    All that can be reached from the step is the same afterwards: models, optimizers, metrics,
-    attributes of the user's objects, containers, what it closes over, random generators.  Not so
-    global variables, NumPy arrays and files.  A model that is not built yet is built, and a dataset
-    is iterated once.  Distribution strategies are not covered.
-    Variables of the user's are weights if a gradient is taken of them.  In a graph, others that
-    only the update reads are optimizer state; in eager mode they are ``other``.
+    All that the step can reach is the same afterwards: models, optimizers, metrics, attributes of
+    the user's objects, containers, closures, random generators; not so global variables, NumPy
+    arrays and files.  A model is built if it is not, and a dataset iterated once.  Distribution
+    strategies are not covered.  The user's variables are weights if a gradient is taken of them;
+    others that only the update reads are optimizer state in a graph, and ``other`` in eager mode.
     """
     require_home_process()
     limit = None if budget is None else parse_bytes(budget)
