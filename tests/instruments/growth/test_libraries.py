@@ -74,8 +74,11 @@ def test_largest_part_leads_and_no_byte_is_accused_twice() -> None:
 
     result = look(step)
     # A Keras model is mostly objects; its kernel and bias can be told to the byte.
-    assert [f.cause for f in result.causes] == [Cause.PYTHON_OBJECTS, Cause.VARIABLES]
-    assert result.causes[1].bytes_per_call == (8 * 8 + 8) * 4
+    found = {finding.cause: finding.bytes_per_call for finding in result.causes}
+    assert result.cause is Cause.PYTHON_OBJECTS
+    assert found[Cause.VARIABLES] == (8 * 8 + 8) * 4
+    # The kernels of its operations may have a name of their own, or be among its native memory.
+    assert set(found) <= {Cause.PYTHON_OBJECTS, Cause.VARIABLES, Cause.RUNTIME_CACHE}
     assert result.causes[0].bytes_per_call > 10_000
     assert result.causes[0].held[0].chain == ("kept (list)", "Sequential")
     assert result.bytes_per_call < 1.2 * measured_bytes(result), explain(result)

@@ -95,7 +95,11 @@ def tape_around_loop(_: int) -> None:
 
 
 def images(n: int) -> Any:
-    return tf.data.Dataset.range(n).map(lambda i: tf.fill([64, 64], tf.cast(i, tf.float32)))
+    data = tf.data.Dataset.range(n).map(lambda i: tf.fill([64, 64], tf.cast(i, tf.float32)))
+    options = tf.data.Options()
+    # The end of an iterator that TensorFlow tunes may wait a minute for the thread that does.
+    options.autotune.enabled = False
+    return data.with_options(options)
 
 
 def shuffled_iterators(*, keep: bool) -> Step:
