@@ -135,7 +135,7 @@ class Purposes:
         It is the next one that keeps elements, or the one that made it where none does.
         """
         path = iterator.split("::")[1:]
-        paths = [path]
+        paths = {tuple(path)}
         if len(path) == 1 and path[0] != "Root":
             paths = self._pipelines.get(path[0], paths)
         keepers = {_keeper([name.partition("[")[0] for name in path]) for path in paths}
@@ -143,7 +143,7 @@ class Purposes:
         return Purpose(Category.INPUTS, None, f"tf.data {keeper}")
 
     @cached_property
-    def _pipelines(self) -> dict[str, list[list[str]]]:
+    def _pipelines(self) -> dict[str, set[tuple[str, ...]]]:
         """Where the transformations with threads of their own may lie."""
         found: dict[str, set[tuple[str, ...]]] = {}
         for spans in self._segment.iterators.values():
@@ -153,7 +153,7 @@ class Purposes:
                     short = _VERSION.sub("", part.partition("[")[0])
                     if end > 1:
                         found.setdefault(short, set()).add(tuple(parts[:end]))
-        return {name: [list(path) for path in paths] for name, paths in found.items()}
+        return found
 
 
 def _keeper(names: list[str]) -> str:
