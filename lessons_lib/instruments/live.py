@@ -1,9 +1,11 @@
 """`live_tensors`: which tensors and variables are alive now, how many bytes, and who holds them.
 
-Bytes are those of the tensors' own elements; a buffer that several tensors share counts once.
-Looking makes no copy and keeps nothing alive.  Not seen: tensors that only C++ code holds (a
-dataset's buffers, constants of graphs, optimizer state of a saved model) and tensors on other
-devices' memory are listed with their size, but shared buffers can't be told there.
+Bytes are those of the tensors' own elements; a buffer that several tensors share counts once.  How
+much of a buffer lies beyond a slice that is kept of it nothing tells: what the allocator has set
+aside beyond the sum is said in a note.  Looking makes no copy and keeps nothing alive.  Not seen:
+tensors that only C++ code holds (a dataset's buffers, constants of graphs, optimizer state of a
+saved model); tensors on other devices' memory are listed with their size, but shared buffers can't
+be told there.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lessons_lib.common import runtime
+from lessons_lib.common import runtime, system
 from lessons_lib.common.arguments import check_count
 from lessons_lib.common.internals import tensor_shape
 from lessons_lib.common.results import Result, html_table, notes_table, summary_html
@@ -38,6 +40,7 @@ from lessons_lib.recording.recording import Recording
 
 _NAMED: Final = 400
 _ROWS: Final = 16
+_LITTLE: Final = 2**16, 1 / 16  # bytes, share of the sum: less beyond it is not worth a note
 _Lines = dict[tuple[tuple[int, ...] | None, str], Line]
 _WANTED: Final = frozenset({Kind.TENSOR, Kind.VARIABLE})
 
@@ -124,12 +127,17 @@ class LiveTensors(Result):
     nbytes : int
         Bytes of all of them, shared buffers once.
     notes : tuple of str
-        What else a reader should know: which holders were not searched for.
+        What else a reader should know: which holders were not searched for, and what the
+        allocator has set aside beyond these bytes.
+    beyond_bytes : int
+        What TensorFlow's allocator has set aside beyond `nbytes`: the rest of buffers of which a
+        slice is alive, what only C++ code holds, and rounding.
     """
 
     rows: tuple[LiveTensor, ...]
     nbytes: int
     notes: tuple[str, ...] = ()
+    beyond_bytes: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -216,7 +224,8 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     Notes
     -----
     Not seen: tensors that only C++ code holds, such as a dataset's buffers or the constants of
-    graphs.
+    graphs; and the rest of a buffer of which a slice is alive. A note says how much the allocator
+    has set aside beyond what is listed.
 
     Examples
     --------
@@ -249,7 +258,10 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
         _row(things[i], kinds, extents[i][1], shared[i], chains.get(id(things[i]), ()), lines)
         for i in order
     ]
-    return LiveTensors(tuple(rows), union_bytes(extents), tuple(_notes(rows, names, budget)))
+    nbytes = union_bytes(extents)
+    beyond = max(0, (system.allocator_bytes() or 0) - nbytes)
+    notes = *_notes(rows, names, budget), *_more(beyond, nbytes)
+    return LiveTensors(tuple(rows), nbytes, notes, beyond)
 
 
 def _row(
@@ -280,6 +292,16 @@ def _notes(rows: list[LiveTensor], names: int, budget: SearchBudget) -> Iterator
         yield (
             f"Holders were searched for the {names} largest: {missing} of {len(rows)} are without "
             "a name. Call live_tensors(names=...) for more."
+        )
+
+
+def _more(beyond: int, nbytes: int) -> Iterator[str]:
+    least, share = _LITTLE
+    if beyond > max(least, share * nbytes):
+        yield (
+            f"TensorFlow's allocator has set aside ≈ {format_bytes(beyond)} more: the rest of "
+            "buffers of which a slice is alive (x[0] keeps all of x), what only C++ code holds "
+            "(datasets, constants of graphs), and rounding."
         )
 
 

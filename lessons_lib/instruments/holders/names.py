@@ -210,8 +210,12 @@ def _slot_link(parent: object, child: object) -> str:
     return ""
 
 
-def labels(down: list[object]) -> tuple[str, ...]:
-    """Label a way from its top (not labelled) to its end, silent steps left out."""
+def labels(down: list[object], *, last_attribute: bool = False) -> tuple[str, ...]:
+    """Label a way from its top (not labelled) to its end, silent steps left out.
+
+    The end is named by its type, and on demand by the attribute that it is, unless a library's
+    private one: of what stands for many others, as what grows does, each is in another one.
+    """
     out: list[str] = []
     word = ""
     for parent, child in itertools.pairwise(down):
@@ -223,9 +227,22 @@ def labels(down: list[object]) -> tuple[str, ...]:
             continue
         out.append(f"{word.strip()} ({type_name(child)})" if word else type_name(child))
         word = ""
-    if out:  # the thing itself needs no name of its own: its type says it
+    if out and not (last_attribute and _says_something(out[-1], down)):
         out[-1] = type_name(down[-1])
     return tuple(out)
+
+
+def _says_something(word: str, down: list[object]) -> bool:
+    """Tell whether an attribute's name says more of the end of a way than its type."""
+    *_, above, parent, _ = (None, None, *down)
+    owner = above if _is_inner(above, parent) else parent
+    return word.startswith(".") and (not word.startswith("._") or is_of_program(type(owner)))
+
+
+def is_of_program(cls: type) -> bool:
+    """Tell whether a class is the program's own."""
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    return is_user_file(str(file or "<stdin>"))
 
 
 def _is_inner(parent: object, child: object) -> bool:

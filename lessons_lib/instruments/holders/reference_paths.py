@@ -92,13 +92,15 @@ class Namer:
         self._found: dict[int, tuple[str, list[object]]] = {}
         self._modules = {id(namespace): name for name, namespace in namespaces()}
 
-    def chain(self, path: list[object]) -> tuple[str, ...]:
+    def chain(self, path: list[object], *, last_attribute: bool = False) -> tuple[str, ...]:
         """Name the path from an old holder down to the thing that it holds.
 
         Parameters
         ----------
         path : list
             Objects, each holding the next.
+        last_attribute : bool
+            Whether the thing itself is named by its attribute, too.
 
         Returns
         -------
@@ -115,7 +117,7 @@ class Namer:
             start = path[:2] if isinstance(holder, types.CellType) else [holder]
             label, below = self._find(start)
             full = [*below, *path[len(start) :]]
-        rest = labels(full)
+        rest = labels(full, last_attribute=last_attribute)
         chain = (label, *rest) if label else rest
         return chain or (type_name(path[-1]),)
 

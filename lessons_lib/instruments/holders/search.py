@@ -72,7 +72,7 @@ def _climbed(
     namer = Namer(step, [*own, own, found.reached], heap, budget)
     try:
         chains = {
-            id(thing): namer.chain(found.way_to(thing))
+            id(thing): namer.chain(found.way_to(thing), last_attribute=True)
             for thing in things
             if id(thing) in found.reached and not budget.is_over()
         }

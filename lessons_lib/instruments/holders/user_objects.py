@@ -9,17 +9,16 @@ optimizer's slot is the optimizer's, though a graph holds it as well.
 from __future__ import annotations
 
 import contextvars
-import sys
 import types
 import weakref
 from collections import deque
 from typing import Any, Final
 
 from lessons_lib.common.results import Result
-from lessons_lib.common.source import is_user_file
 from lessons_lib.instruments.holders.budget import SearchBudget
 from lessons_lib.instruments.holders.names import (
     contents,
+    is_of_program,
     labels,
     named_parts,
     namespaces,
@@ -114,16 +113,11 @@ def _held(thing: object) -> list[tuple[str, Any]]:
     if isinstance(thing, types.FunctionType):
         return named_parts(thing)
     if isinstance(thing, type):
-        return named_parts(thing) if _is_of_user(thing) else []
+        return named_parts(thing) if is_of_program(thing) else []
     if is_ours(thing) or (isinstance(thing, _DOORS) and not _is_finished(thing)):
         return []
     # Not the class of an object: it leads to all others of its module.
     return [("", held) for held in contents(thing) if held is not type(thing)]
-
-
-def _is_of_user(cls: type) -> bool:
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-    return is_user_file(str(file or "<stdin>"))
 
 
 def _is_finished(thing: object) -> bool:
@@ -145,6 +139,6 @@ def _chains(
             here = None if name else above.get(id(here[1]))
         if path:
             path.reverse()
-            found[id(thing)] = (name, *labels(path))
+            found[id(thing)] = (name, *labels(path, last_attribute=True))
     above.clear()
     return found
