@@ -19,6 +19,8 @@ import psutil
 from lessons_lib.common.internals import runtime_is_set_up
 from lessons_lib.common.runtime import tf
 
+#: TensorFlow's CPU allocator sets aside multiples of it, however small a tensor is.
+LEAST_CHUNK: Final = 256
 #: What mallinfo2 gives, in its order; see mallinfo(3).
 _FIELDS: Final = (
     *("arena", "ordblks", "smblks", "hblks", "hblkhd"),

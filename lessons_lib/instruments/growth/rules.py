@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from lessons_lib.common.system import LEAST_CHUNK
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.growth.case import CacheTest, GrowthCase
 from lessons_lib.instruments.growth.causes import Cause, Finding, Retained, about, counted
@@ -23,7 +24,6 @@ from lessons_lib.instruments.growth.thresholds import (
     BESIDE_FLOOR,
     CACHE_FLOOR,
     CONSTANTS_FLOOR,
-    LEAST_CHUNK,
     NATIVE_FLOOR,
     NATIVE_SHARE,
     NOTES_FLOOR,

@@ -16,7 +16,6 @@ from typing import Any, Final
 from lessons_lib.common import system
 from lessons_lib.common.internals import stop_recording
 from lessons_lib.common.runtime import tf
-from lessons_lib.instruments.growth.thresholds import LEAST_CHUNK
 from lessons_lib.recording.recorder import record
 
 _BATCHES: Final = 9  # the middle one counts: a pool may be extended during one of them
@@ -60,7 +59,7 @@ def requested_bytes(call: Callable[[], None]) -> float | None:
 def _taken() -> float:
     pool = system.allocator_bytes() or 0
     # A chunk of fewer bytes than the least of the pool's own was taken from the C heap.
-    return float(system.c_heap_bytes() or 0) + (pool if pool % LEAST_CHUNK == 0 else 0)
+    return float(system.c_heap_bytes() or 0) + (pool if pool % system.LEAST_CHUNK == 0 else 0)
 
 
 def _own(tensor: Any) -> list[object]:

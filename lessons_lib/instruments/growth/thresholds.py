@@ -26,8 +26,6 @@ NATIVE_SHARE: Final = 0.5
 #: Objects of at least this share of it may own it: a Keras model's variables have parts in C++.
 #: A reloaded SavedModel leaves some KiB of objects beside megabytes that are not theirs.
 OWNERS_SHARE: Final = 0.25
-#: TensorFlow's allocator hands out no less than this for a tensor, however small.
-LEAST_CHUNK: Final = 256
 #: The allocator takes its memory by the MiB.  Where tensors gain less than this a call, that is a
 #: rare jump, which the C heap's series leaves out: then their bytes are none of its slope.
 SMALL_POOL: Final = MIB // 2

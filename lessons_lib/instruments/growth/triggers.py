@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lessons_lib.common.system import LEAST_CHUNK
 from lessons_lib.instruments.growth.case import GrowthCase
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.observation import HeapGain, Observation
@@ -11,7 +12,6 @@ from lessons_lib.instruments.growth.thresholds import (
     BESIDE_FLOOR,
     BLOCKS_FLOOR,
     CACHE_FLOOR,
-    LEAST_CHUNK,
     NATIVE_FLOOR,
     NATIVE_SHARE,
     OBJECTS_FLOOR,

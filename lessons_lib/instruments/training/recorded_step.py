@@ -10,13 +10,13 @@ import gc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from lessons_lib.common.internals.training import variable_behind
 from lessons_lib.common.runtime import tf
-from lessons_lib.common.system import allocator_bytes
+from lessons_lib.common.system import LEAST_CHUNK, allocator_bytes
 from lessons_lib.instruments.holders.object_types import tensor_bytes
 from lessons_lib.instruments.training.inputs import OWN_ITERATOR
 from lessons_lib.instruments.training.one_piece import one_piece
@@ -25,9 +25,6 @@ from lessons_lib.recording.allocator_counters import counters
 from lessons_lib.recording.buffers import Floats, Ints
 from lessons_lib.recording.recorder import is_recording, note_input, record
 from lessons_lib.recording.recording import Recording
-
-#: The allocator sets aside multiples of it.
-_MULTIPLE: Final = 256
 
 
 class Mode(StrEnum):
@@ -161,7 +158,7 @@ def set_aside(step: Step, data: Any, room: int = 0) -> int | None:
         return None
     parts = [variable.read_value() for variable in step.variables]
     parts += filter(tf.is_tensor, tf.nest.flatten(data, expand_composites=True))
-    held = sum(-(-tensor_bytes(part) // _MULTIPLE) * _MULTIPLE for part in parts)
+    held = sum(-(-tensor_bytes(part) // LEAST_CHUNK) * LEAST_CHUNK for part in parts)
     del parts
     if step.mode is Mode.EAGER:  # a graph leaves no garbage that could be freed meanwhile
         gc.collect()

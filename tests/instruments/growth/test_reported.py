@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.common.system import LEAST_CHUNK
 from lessons_lib.instruments.growth import Cause, Growth
-from lessons_lib.instruments.growth.thresholds import LEAST_CHUNK
 from tests.support.cases import or_further
 from tests.support.growing import reported
 from tests.support.growing.looking import CALLS, assert_none_grows, explain, look
