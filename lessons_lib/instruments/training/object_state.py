@@ -1,8 +1,9 @@
 """How the state of one object is read, and given back.
 
-`given_back_by` knows containers, attributes, random generators, lookup tables and the variables
-that a function closes over.  What it gives holds the object and what was in it, not copies of that:
-what lies further down is an object of its own (`lessons_lib.instruments.training.state`).
+`content_restored` knows containers, random generators, lookup tables and the variables that a
+function closes over; `attributes_restored` the attributes.  What they give holds the object and
+what was in it, not copies of that: what lies further down is an object of its own
+(`lessons_lib.instruments.training.state`).
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ def cells(function: FunctionType) -> Iterator[tuple[CellType, Any]]:
             continue
 
 
-def given_back_by(thing: Any) -> list[Restore]:
-    """Read an object's own state; what is given puts it back when called."""
+def content_restored(thing: Any) -> list[Restore]:
+    """Read what an object holds beside attributes; what is given puts it back when called."""
     found: list[Restore] = []
     if issubclass(type(thing), _CONTAINERS):  # and no proxy of one
         found.append(_container(thing))
@@ -91,8 +92,6 @@ def given_back_by(thing: Any) -> list[Restore]:
             found.append(lambda: thing.__setitem__(slice(None), copied))
         case _ if isinstance(thing, _TABLES):
             found.append(_table(thing))
-    if has_attributes(thing):
-        found.append(_attributes(thing))
     return found
 
 
@@ -128,7 +127,8 @@ def _table(table: Any) -> Restore:
     return restore
 
 
-def _attributes(thing: Any) -> Restore:
+def attributes_restored(thing: Any) -> Restore:
+    """Read an object's attributes; what is given puts them back when called."""
     named, slots = dict(getattr(thing, "__dict__", {})), _slot_values(thing)
 
     def restore() -> None:

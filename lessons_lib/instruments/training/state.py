@@ -33,8 +33,9 @@ from lessons_lib.instruments.training.object_state import (
     WRAPPERS,
     Restore,
     attributes,
+    attributes_restored,
     cells,
-    given_back_by,
+    content_restored,
     has_attributes,
 )
 
@@ -199,8 +200,9 @@ class State:
         for thing in reachable(roots):
             if (variable := variable_in(thing)) is not None:
                 self.add(variable)
-            self._given_back += given_back_by(thing)
+            self._given_back += content_restored(thing)
             if has_attributes(thing):
+                self._given_back.append(attributes_restored(thing))
                 self.objects.append(thing)
         self._random: RandomState = random_state()
         self._python = random.getstate()
