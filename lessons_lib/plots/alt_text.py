@@ -13,7 +13,8 @@ from typing import Any
 from lessons_lib.common.units import KIB, counted, format_bytes
 from lessons_lib.instruments.measure import Measurement
 from lessons_lib.instruments.peak import Peak
-from lessons_lib.recording.breakdown import UNKNOWN, Breakdown, RecordingDiff, Row
+from lessons_lib.recording.breakdown import Breakdown, RecordingDiff, Row
+from lessons_lib.recording.buffers import UNKNOWN
 from lessons_lib.recording.recording import Recording
 
 

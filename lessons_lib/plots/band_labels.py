@@ -16,8 +16,7 @@ import numpy as np
 from lessons_lib.common.units import format_bytes
 from lessons_lib.plots.stacking import Bands, Layer
 from lessons_lib.plots.theme import DPI, text_size
-from lessons_lib.recording.breakdown import UNKNOWN
-from lessons_lib.recording.buffers import NOT_WATCHED, Floats, Ints, Site
+from lessons_lib.recording.buffers import Floats, Ints, Site
 from lessons_lib.recording.recording import Recording
 
 _SIDE: Final = 7.0  # pixels between a name and the ends of its band
@@ -74,10 +73,8 @@ def shape_text(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape)) if shape else "scalar"
 
 
-def op_text(op: str | None) -> str:
+def op_text(op: str) -> str:
     """Write an operation type; XLA's generated names are cut down to the function's."""
-    if op is None:
-        return UNKNOWN
     if op.startswith("__inference_"):
         return "XLA " + op.removeprefix("__inference_").rstrip("0123456789").rstrip("_")
     return op.lstrip("_") or op
@@ -89,8 +86,7 @@ def wordings(site: Site, nbytes: int, lines: bool | None) -> Iterator[str]:
     `lines` True puts the source line before anything else but the operation, False leaves it out,
     and None names it where there is room.
     """
-    name = NOT_WATCHED if site.kind == NOT_WATCHED else op_text(site.op)
-    op, size = "+".join((name, *site.fused)), format_bytes(nbytes)
+    op, size = "+".join((op_text(site.told_op), *site.fused)), format_bytes(nbytes)
     what = op if site.shape is None else f"{op} {shape_text(site.shape)}"
     if site.line is not None and lines is not False:
         yield f"{what} · {size} · {site.line}"
@@ -112,7 +108,7 @@ def wordings(site: Site, nbytes: int, lines: bool | None) -> Iterator[str]:
 def layer_wordings(layer: Layer) -> Iterator[str]:
     """Give ways to name a layer of small buffers."""
     n, size = layer.count, format_bytes(layer.most_bytes)
-    what = "" if layer.mixed else f"{op_text(layer.op)}: "
+    what = "" if layer.op is None else f"{op_text(layer.op)}: "
     plural = "" if n == 1 else "s"
     together = "together ≤ " if n > 1 else ""
     yield f"{what}{n:,} small buffer{plural}, {together}{size}"

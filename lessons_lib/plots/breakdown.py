@@ -30,16 +30,14 @@ from lessons_lib.plots.colours import (
     op_styles,
 )
 from lessons_lib.plots.theme import TEXT, TITLE, canvas, fit_text, set_alt, text_size
-from lessons_lib.recording.breakdown import UNKNOWN, Breakdown, RecordingDiff
-from lessons_lib.recording.buffers import NOT_WATCHED
+from lessons_lib.recording.breakdown import Breakdown, RecordingDiff
+from lessons_lib.recording.buffers import UNKNOWN
 
 _HEADINGS: Final = ("at the peak", "kept", "allocated in all")
 _ROW: Final = 0.3  # inches
 _LEAST: Final = 19.0  # pixels that a row needs
 _GAP: Final = 26.0  # pixels between columns
 _OTHER: Final = 4.0  # a column with a bar this many times the first's longest has its own scale
-#: Rows of no operation.
-_GREY: Final = (UNKNOWN, NOT_WATCHED)
 
 
 @dataclass(frozen=True)
@@ -104,12 +102,12 @@ def draw_breakdown(
     matplotlib.axes.Axes
         Its data are pixels.
     """
-    styles = op_styles([row.key for row in result.rows if row.key not in _GREY])
+    styles = op_styles([row.key for row in result.rows])
     plain = Style(PALETTE[0])
     rows = tuple(
         _Row(
             row.line.described if row.line is not None else op_text(row.key),
-            styles.get(row.key, UNKNOWN_STYLE) if result.by == "op" else plain,
+            styles[row.key] if result.by == "op" else plain,
             (row.peak_bytes, row.kept_bytes, row.allocated_bytes),
         )
         for row in result.rows

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from lessons_lib.recording.buffers import NOT_WATCHED, UNKNOWN
+
 INK: Final = "#1d2433"
 FAINT_INK: Final = "#5a6272"
 PAPER: Final = "#fdfcf9"
@@ -105,6 +107,8 @@ class Style:
 
 
 UNKNOWN_STYLE: Final = Style(GREY)
+#: Of what is no operation.
+_UNTOLD: Final = {UNKNOWN: UNKNOWN_STYLE, NOT_WATCHED: Style(GREY, "...")}
 #: Of the operations in a figure that get no colour of their own.
 OTHER_STYLE: Final = Style("#b4b7be")
 #: Operations with a colour of their own: more than these nobody tells apart at a glance.
@@ -161,20 +165,20 @@ def _candidates(name: str) -> Iterable[int]:
 
 
 def op_styles(
-    ops: Iterable[str | None], given: Mapping[str, Style | str] | None = None
-) -> dict[str | None, Style]:
+    ops: Iterable[str], given: Mapping[str, Style | str] | None = None
+) -> dict[str, Style]:
     """Give each operation of a figure its look.
 
     Parameters
     ----------
-    ops : iterable of str or None
-        Operation types of everything in the figure, in any order; None is the unknown operation.
+    ops : iterable of str
+        Operation types of everything in the figure, or what stands for them, in any order.
     given : mapping of str to Style or str, optional
         Looks or colours that are already decided.
 
     Returns
     -------
-    dict of str or None to Style
+    dict of str to Style
         Operations whose `family_name` is the same look the same; others differ, as long as there
         are no more than the looks that exist (45).
     """
@@ -182,36 +186,36 @@ def op_styles(
     chosen = {
         op: look if isinstance(look, Style) else Style(look) for op, look in (given or {}).items()
     }
-    by_name = {family_name(op): look for op, look in chosen.items()}
+    by_name = _UNTOLD | {family_name(op): look for op, look in chosen.items()}
     used = set(by_name.values())
-    names = {family_name(op) for op in wanted if op} - by_name.keys()
+    names = set(map(family_name, wanted)) - by_name.keys()
     for name in sorted(names, key=lambda name: (_TABLE.get(name, _LOOKS), name)):
         looks = [_look(number) for number in _candidates(name)]
         by_name[name] = next((look for look in looks if look not in used), looks[0])
         used.add(by_name[name])
-    return {op: by_name[family_name(op)] if op else UNKNOWN_STYLE for op in wanted}
+    return {op: by_name[family_name(op)] for op in wanted}
 
 
 def figure_styles(
-    weights: Mapping[str | None, float], given: Mapping[str, Style | str] | None = None
-) -> dict[str | None, Style]:
+    weights: Mapping[str, float], given: Mapping[str, Style | str] | None = None
+) -> dict[str, Style]:
     """Give the heaviest operations of a figure their looks, and all others one grey.
 
     Parameters
     ----------
-    weights : mapping of str or None to float
+    weights : mapping of str to float
         How much of the figure each operation has.
     given : mapping of str to Style or str, optional
         As in `op_styles`; these are not counted.
     """
     decided = {family_name(op) for op in given or ()}
-    names: dict[str | None, float] = {}
+    names: dict[str, float] = {}
     for op, weight in weights.items():
-        name = family_name(op) if op else None
+        name = family_name(op)
         if name not in decided:
             names[name] = names.get(name, 0.0) + weight
-    heaviest = sorted(names, key=lambda name: (-names[name], str(name)))[:MOST_COLOURED]
+    heaviest = sorted(names, key=lambda name: (-names[name], name))[:MOST_COLOURED]
     shown = {*heaviest, *decided}
-    coloured = [op for op in weights if (family_name(op) if op else None) in shown]
+    coloured = [op for op in weights if family_name(op) in shown]
     styles = op_styles(coloured, given)
     return {op: styles.get(op, OTHER_STYLE) for op in weights}

@@ -21,7 +21,6 @@ from lessons_lib.plots.colours import (
     EDGE,
     INK,
     SMALL_STYLE,
-    UNKNOWN_STYLE,
     UNWATCHED_STYLE,
     Style,
 )
@@ -30,7 +29,7 @@ from lessons_lib.plots.theme import TEXT
 from lessons_lib.recording.buffers import Ints
 from lessons_lib.recording.recording import Recording
 
-Styles = Mapping[str | None, Style]
+Styles = Mapping[str, Style]
 # Pixels, across and upwards, from which on a band has a white edge and a pattern; across, more of
 # them where the picture is dense.
 _EDGED: Final = (6.0, 3.0)
@@ -40,9 +39,9 @@ _VEIL: Final = 0.8  # opacity
 
 def layer_style(layer: Layer, styles: Styles) -> Style:
     """Give the look of a layer: its operation's colour, with lines like thin bands."""
-    if layer.mixed:
+    if layer.op is None:
         return SMALL_STYLE
-    style = styles.get(layer.op, UNKNOWN_STYLE)
+    style = styles[layer.op]
     return Style(style.face, style.hatch + "---")
 
 
@@ -80,7 +79,7 @@ def paint_bands(ax: Axes, recording: Recording, bands: Bands, styles: Styles, vi
         size = int(store.nbytes[buffer])
         wide = (times[-1] - times[0]) * view.per_second
         edged = bool(wide >= least and size * view.per_byte >= _EDGED[1])
-        style = styles.get(store.sites[int(store.site[buffer])].op, UNKNOWN_STYLE)
+        style = styles[store.sites[int(store.site[buffer])].told_op]
         groups[style, edged].append(outline(times, bands.bottoms[band], size))
     for (style, edged), polygons in groups.items():
         ax.add_collection(
@@ -183,8 +182,7 @@ def paint_names(
     store = recording.buffers
     for name in names:
         if name.buffer is not None:
-            op = store.sites[int(store.site[name.buffer])].op
-            style = styles.get(op, UNKNOWN_STYLE)
+            style = styles[store.sites[int(store.site[name.buffer])].told_op]
         elif name.layer is not None and name.layer >= 0:
             style = layer_style(bands.layers[name.layer], styles)
         else:

@@ -55,21 +55,21 @@ class Panel:
         return stack(self.recording)
 
     @cached_property
-    def band_ops(self) -> list[str | None]:
-        """Operation of each band."""
+    def band_ops(self) -> list[str]:
+        """Operation of each band, or what stands for it."""
         store = self.recording.buffers
-        return [store.sites[int(i)].op for i in store.site[self.bands.index]]
+        return [store.sites[int(i)].told_op for i in store.site[self.bands.index]]
 
     @cached_property
-    def weights(self) -> dict[str | None, float]:
+    def weights(self) -> dict[str, float]:
         """Area in bytes times seconds of each operation that has a band or a layer."""
-        bands, weights = self.bands, dict[str | None, float]()
+        bands, weights = self.bands, dict[str, float]()
         lives = bands.times[bands.last] - bands.times[bands.first]
         areas = self.recording.buffers.nbytes[bands.index] * lives
         for op, area in zip(self.band_ops, areas, strict=True):
             weights[op] = weights.get(op, 0.0) + float(area)
         for layer in bands.layers:
-            if not layer.mixed:
+            if layer.op is not None:
                 area = layer.height @ np.diff(bands.times)
                 weights[layer.op] = weights.get(layer.op, 0.0) + float(area)
         return weights
@@ -144,18 +144,18 @@ class Panel:
         """Place the names."""
         return place_names(self.recording, self.bands, view, most=self.most_named, lines=self.lines)
 
-    def unnamed(self, names: Sequence[Name], view: View) -> set[str | None]:
+    def unnamed(self, names: Sequence[Name], view: View) -> set[str]:
         """Give the operations that can be seen but are named nowhere."""
         store, bands = self.recording.buffers, self.bands
         pixels = view.per_second * view.per_byte
         seen = {op for op, area in self.weights.items() if area * pixels >= _VISIBLE}
-        named: set[str | None] = set()
+        named: set[str] = set()
         for name in names:
             match name:
                 case Name(buffer=int(buffer)):
-                    named.add(store.sites[int(store.site[buffer])].op)
-                case Name(layer=int(layer)) if layer >= 0:
-                    named.add(bands.layers[layer].op)
+                    named.add(store.sites[int(store.site[buffer])].told_op)
+                case Name(layer=int(layer)) if layer >= 0 and (op := bands.layers[layer].op):
+                    named.add(op)
         return seen - named
 
 
@@ -165,9 +165,9 @@ def _pixels(ax: Axes) -> tuple[float, float, float]:
     return max(float(box.width), 1.0), max(float(box.height), 1.0), float(ax.figure.dpi)
 
 
-def summed_weights(panels: Sequence[Panel]) -> dict[str | None, float]:
+def summed_weights(panels: Sequence[Panel]) -> dict[str, float]:
     """Add up what each operation weighs in all panels of a figure."""
-    weights: dict[str | None, float] = {}
+    weights: dict[str, float] = {}
     for panel in panels:
         for op, weight in panel.weights.items():
             weights[op] = weights.get(op, 0.0) + weight
@@ -176,7 +176,7 @@ def summed_weights(panels: Sequence[Panel]) -> dict[str | None, float]:
 
 def legend_entries(
     panels: Sequence[Panel],
-    styles: Mapping[str | None, Style],
+    styles: Mapping[str, Style],
     names: Sequence[Sequence[Name]],
     views: Sequence[View],
 ) -> list[Entry]:
@@ -185,7 +185,7 @@ def legend_entries(
     if any(p.unnamed(n, v) for p, n, v in zip(panels, names, views, strict=True)):
         weights = summed_weights(panels)
         others = [op for op in weights if styles[op] == OTHER_STYLE]
-        for op in sorted(weights, key=lambda op: (-weights[op], str(op))):
+        for op in sorted(weights, key=lambda op: (-weights[op], op)):
             if op not in others:
                 entries[op_text(op), styles[op]] = None
         if others:
@@ -197,7 +197,7 @@ def legend_entries(
         several = len(panels) > 1
         suffix = f" ({panel.title})" if several else ""
         for number, layer in enumerate(panel.bands.layers):
-            if number not in done and layer.mixed:
+            if number not in done and layer.op is None:
                 size = ("≤ " if layer.count > 1 else "") + format_bytes(layer.most_bytes)
                 if several:  # shorter, for there is one row for all
                     small.append(f"{panel.title} {layer.count:,}, {size}")

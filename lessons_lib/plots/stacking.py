@@ -35,9 +35,7 @@ class Layer:
     Attributes
     ----------
     op : str or None
-        Their operation type.
-    mixed : bool
-        True when they come from several operations; `op` means nothing then.
+        Their operation type, or what stands for it; None when they come from several operations.
     count : int
         How many there are.
     most_bytes : int
@@ -47,7 +45,6 @@ class Layer:
     """
 
     op: str | None
-    mixed: bool
     count: int
     most_bytes: int
     bottom: Ints
@@ -207,33 +204,33 @@ def _layers(
     small = small & (store.nbytes > 0)
     if not small.any():
         return ()
-    ops = [site.op for site in store.sites]
-    known = sorted({op for op in ops if op is not None})
+    ops = [site.told_op for site in store.sites]
+    known = sorted(set(ops))
     number = {op: i for i, op in enumerate(known)}
-    group = np.array([number.get(op, len(known)) if op else len(known) for op in ops])[store.site]
-    own: list[tuple[int, str | None, npt.NDArray[np.bool_]]] = []
+    group = np.array([number[op] for op in ops])[store.site]
+    own: list[tuple[int, str, npt.NDArray[np.bool_]]] = []
     rest = small.copy()
     # Only a group with enough bytes in all can reach the share; so few are looked at.
-    totals = np.zeros(len(known) + 1, np.int64)
+    totals = np.zeros(len(known), np.int64)
     np.add.at(totals, group[small], store.nbytes[small])
     for g in np.flatnonzero(totals >= span * LAYER):
         members = small & (group == g)
         most = int(_growth(store, members).max())
         if most >= span * LAYER:
-            own.append((most, known[g] if g < len(known) else None, members))
+            own.append((most, known[g], members))
             rest &= ~members
     own.sort(key=lambda item: -item[0])
     layers: list[Layer] = []
 
-    def add(op: str | None, members: Any, *, mixed: bool) -> None:
+    def add(op: str | None, members: Any) -> None:
         nonlocal top
         growth = _growth(store, members)
         height = growth[events + 1]
-        layers.append(Layer(op, mixed, int(members.sum()), int(growth.max()), top, height))
+        layers.append(Layer(op, int(members.sum()), int(growth.max()), top, height))
         top = top + height
 
     for _, op, members in own:
-        add(op, members, mixed=False)
+        add(op, members)
     if rest.any():
-        add(None, rest, mixed=True)
+        add(None, rest)
     return tuple(layers)

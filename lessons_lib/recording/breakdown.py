@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
-from lessons_lib.recording.buffers import FOLDED, NOT_WATCHED, Buffer, BufferStore, Ints, Site
+from lessons_lib.recording.buffers import FOLDED, UNKNOWN, Buffer, BufferStore, Ints, Site
 from lessons_lib.recording.categories import Category
-
-UNKNOWN: Final = "unknown"
 
 
 class BufferList(tuple[Buffer, ...]):
@@ -42,11 +40,11 @@ def buffers_html(buffers: Sequence[Buffer], *, most: int = 12, caption: str = ""
     alike: dict[tuple[str, ...], list[int]] = {}
     for buffer in buffers:
         key = (
-            buffer.op or UNKNOWN,
+            buffer.site.told_op,
             "" if buffer.shape is None else str(list(buffer.shape)),
             buffer.dtype or "",
             _purpose(buffer),
-            UNKNOWN if buffer.line is None else buffer.line.described,
+            buffer.site.untold if buffer.line is None else buffer.line.described,
         )
         alike.setdefault(key, []).append(buffer.nbytes)
     groups = sorted(alike.items(), key=lambda group: -sum(group[1]))
@@ -67,7 +65,7 @@ def _purpose(buffer: Buffer) -> str:
     purpose = buffer.purpose
     told = str(purpose.category)
     if purpose.category is Category.OTHER:
-        told = buffer.kind if buffer.kind in (FOLDED, NOT_WATCHED) else ""
+        told = FOLDED if buffer.kind == FOLDED else ""
     return ", ".join(part for part in (told, purpose.variable or purpose.layer) if part)
 
 
@@ -263,7 +261,7 @@ class RecordingDiff(Result):
 
 def _places(recording: Totals) -> dict[tuple[str, Line | None], Row]:
     merged = recording.breakdown(  # the same grouping as by_op and by_line, by both
-        "place", lambda site: (site.op or UNKNOWN, site.line)
+        "place", lambda site: (site.told_op, site.line)
     )
     return {(row.key, row.line): row for row in merged.rows}
 

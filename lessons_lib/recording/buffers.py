@@ -19,6 +19,8 @@ from lessons_lib.common.source import Line
 from lessons_lib.common.units import format_bytes
 from lessons_lib.recording.categories import Category, Phase
 
+#: Stands for an operation or line that cannot be told.
+UNKNOWN: Final = "unknown"
 #: Kind of a buffer that was made while nobody watched: all that is known of it.
 NOT_WATCHED: Final = "not watched"
 #: Kind of a buffer whose value the graph optimizer computed once and keeps.
@@ -96,6 +98,16 @@ class Site:
     fused: tuple[str, ...] = ()
     purpose: Purpose = Purpose()
     chain: tuple[Line, ...] = ()
+
+    @property
+    def untold(self) -> str:
+        """What stands for an operation or line that is missing: unknown, or not watched."""
+        return NOT_WATCHED if self.kind == NOT_WATCHED else UNKNOWN
+
+    @property
+    def told_op(self) -> str:
+        """The operation type, or what stands for it."""
+        return self.op or self.untold
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from lessons_lib.common.source import Line
 from lessons_lib.common.units import about_seconds, counted, format_bytes
 from lessons_lib.recording import composition, recording_file
 from lessons_lib.recording.breakdown import (
-    UNKNOWN,
     Breakdown,
     BufferList,
     RecordingDiff,
@@ -29,7 +28,7 @@ from lessons_lib.recording.breakdown import (
     buffers_html,
     difference,
 )
-from lessons_lib.recording.buffers import NOT_WATCHED, BufferStore, Floats, Ints, Site, empty_store
+from lessons_lib.recording.buffers import BufferStore, Floats, Ints, Site, empty_store
 from lessons_lib.recording.call_chains import ChainTree, by_chain
 from lessons_lib.recording.steps import Said, StepLog, StepMark, Steps, steps_of
 
@@ -228,7 +227,7 @@ class Recording(Result):
 
     def by_op(self) -> Breakdown:
         """Break the bytes down by operation."""
-        return self.breakdown("op", lambda site: (site.op or _unknown(site), None))
+        return self.breakdown("op", lambda site: (site.told_op, None))
 
     @overload
     def by_line(self) -> Breakdown: ...
@@ -250,7 +249,7 @@ class Recording(Result):
             return by_chain(self.buffers, self._peak_event)
         return self.breakdown(
             "line",
-            lambda site: (str(site.line) if site.line else _unknown(site), site.line),
+            lambda site: (str(site.line or site.untold), site.line),
         )
 
     def by_category(self) -> Breakdown:
@@ -372,7 +371,3 @@ def _(result: Recording) -> str:
     )
     notes = notes_table(result.notes)
     return head + buffers_html(result.at_peak(), most=8, caption="alive at the peak") + notes
-
-
-def _unknown(site: Site) -> str:
-    return NOT_WATCHED if site.kind == NOT_WATCHED else UNKNOWN

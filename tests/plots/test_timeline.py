@@ -11,8 +11,11 @@ import pytest
 from matplotlib.collections import PolyCollection
 
 from lessons_lib.common.units import KIB, MIB
+from lessons_lib.plots.colours import op_styles
 from lessons_lib.plots.legend import plan_strip
 from lessons_lib.plots.theme import get_alt
+from lessons_lib.recording.breakdown import buffers_html
+from lessons_lib.recording.buffers import NOT_WATCHED
 from lessons_lib.recording.recording import Recording
 from tests.support.drawn import (
     CASES,
@@ -151,6 +154,19 @@ def test_operations_without_a_colour_are_counted() -> None:
         s.new((100 - i) * MIB, f"Name{i}")
     words = legend_words(s.done().plot().figure)
     assert words == [*(f"Name{i}" for i in range(6)), "54 other operations"]
+
+
+def test_the_legend_tells_what_nobody_watched_from_what_is_unknown() -> None:
+    s = Script()
+    for kind in ("temp", NOT_WATCHED):  # too brief to be named in place
+        s.free(s.new(4 * MIB, None, kind=kind))
+    recording = s.done(seconds=1000.0)
+    assert legend_words(recording.plot().figure) == ["not watched", "unknown"]
+    styles = op_styles(row.key for row in recording.by_op().rows)
+    assert set(styles) == {"not watched", "unknown"}
+    assert styles["not watched"] != styles["unknown"]
+    table = buffers_html(recording.buffers)
+    assert table.count("not watched") == table.count("unknown") == 2  # the operation and the line
 
 
 def test_entries_that_do_not_fit_are_counted() -> None:

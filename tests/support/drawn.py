@@ -43,9 +43,10 @@ class Script:
         line: int = 0,
         at: float | None = None,
         fused: tuple[str, ...] = (),
+        kind: str = "output",
     ) -> int:
         where = Line("train.py", line, "y = step(x)") if line else None
-        site = self._site(Site(op, None, shape, "float32", "output", where, fused=fused))
+        site = self._site(Site(op, None, shape, "float32", kind, where, fused=fused))
         self.rows.append([site, nbytes, self._event(at), -1])
         return len(self.rows) - 1
 
