@@ -19,8 +19,8 @@ from lessons_lib.recording.buffers import FOLDED, Purpose, Site
 from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.call_spans import CallSpans
 from lessons_lib.recording.graph_roles import Roles
-from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.purposes import Purposes
+from lessons_lib.recording.segment import MemoryEvent, Segment
 
 #: How the runtime names the gradient of a whole function.
 _BACKWARD: Final = "__inference___backward"

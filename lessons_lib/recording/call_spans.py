@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from lessons_lib.recording import profile_format
 from lessons_lib.recording.call_log import Call, CallLog
-from lessons_lib.recording.profile_format import MemoryEvent, Segment
+from lessons_lib.recording.segment import MemoryEvent, Segment
 
 
 class _Nested:
@@ -64,6 +64,10 @@ class CallSpans:
             thread: _Nested([(start, end) for start, end, _ in spans])
             for thread, spans in segment.iterators.items()
         }
+        self._lenders = {
+            thread: _Nested([(start, end) for start, end, _ in spans])
+            for thread, spans in segment.lent.items()
+        }
         self._started: dict[int, Call | None] = {}
         # A thread whose calls do not pair with their marks is not attributed: never a guess.
         self._calls: dict[int, list[Call]] = {}
@@ -110,7 +114,9 @@ class CallSpans:
 
     def iterator(self, event: MemoryEvent) -> str:
         """Give the iterator of a data pipeline that was running, or that called a function."""
-        thread, time = self._segment.runs.get(event.step, (event.thread, event.time))
+        runs = self._segment.runs
+        own = runs.get(event.step, (event.thread, event.time))
+        thread, time = runs.get(self._lent(event), own)
         spans = self._iterators.get(thread)
         i = -1 if spans is None else spans.at(time)
         if spans is None or i < 0:
@@ -119,3 +125,9 @@ class CallSpans:
         if names[i][2] == profile_format.CAPTURED and (outer := spans.parents[i]) >= 0:
             i = outer
         return names[i][2]
+
+    def _lent(self, event: MemoryEvent) -> int:
+        """Give the step for which a pipeline's pool lent its thread; eager calls have their own."""
+        spans = self._lenders.get(event.thread)
+        i = -1 if spans is None else spans.at(event.time)
+        return -1 if i < 0 else self._segment.lent[event.thread][i][2]

@@ -14,8 +14,8 @@ from lessons_lib.common import runtime
 from lessons_lib.common.internals import eager_mode, set_runtime_up
 from lessons_lib.common.units import KIB, MIB
 from lessons_lib.recording.allocator_counters import counters
-from lessons_lib.recording.profile_format import MemoryEvent
 from lessons_lib.recording.profiler import Profiler
+from lessons_lib.recording.segment import MemoryEvent
 
 _PROBES: Final = (200 * KIB, MIB)
 

@@ -18,9 +18,9 @@ from lessons_lib.recording.buffers import NOT_WATCHED, BufferStore, Folded, Ints
 from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.moments import Moments
 from lessons_lib.recording.pacing import Rest
-from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.purposes import Earlier, settle
 from lessons_lib.recording.rows import Rows, fold_into, thinned
+from lessons_lib.recording.segment import MemoryEvent, Segment
 from lessons_lib.recording.session_checks import Change, SessionCheck, checked
 from lessons_lib.recording.takeovers import Takeovers
 from lessons_lib.recording.window import Window

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from lessons_lib.recording.profile_wire import (
     Places,
     profile_message,
 )
+from lessons_lib.recording.segment import MemoryEvent, Segment
 
 #: Names of the markers that this package writes into the profile.
 CALL: Final = "lessons_lib.call"
@@ -44,6 +44,8 @@ _ITERATOR: Final = "Iterator::"
 CAPTURED: Final = f"{_ITERATOR}Map"
 #: What a pipeline's own threads run: ``ParallelMapProduce``, and the functions that it maps.
 _PIPELINE_WORK: Final = re.compile(r"(?P<name>\w+)Produce|InstantiatedCapturedFunction::Run\w*")
+#: What a thread of the pipeline's pool runs of such a function.
+_LENT: Final = "ExecutorState::Process"
 #: What runs after a mapped function: of all transformations only this one allocates in it.
 _CALLBACK: Final = "ExecutorDoneCallback"
 _CALLING_BACK: Final = f"{_ITERATOR}MapAndBatch"
@@ -71,83 +73,6 @@ _TEXTS: Final = frozenset(("allocator_name", "tf_op", "region_type", "shape"))
 _IS_TEXT: Final = np.array([name in _TEXTS for name in (*_STATS, "")])
 
 Codes = npt.NDArray[np.int8]
-
-
-@dataclass(slots=True)
-class MemoryEvent:
-    """One allocation or deallocation, as the profile tells it.
-
-    Times are picoseconds from the start of the session; `in_use` is the allocator's own count of
-    reserved bytes after the event.
-    """
-
-    time: int
-    thread: int
-    allocates: bool
-    address: int
-    requested: int
-    reserved: int
-    in_use: int
-    allocator: str
-    step: int
-    op: str
-    kind: str
-    dtype: int
-    shape: str
-
-
-@dataclass(slots=True)
-class Segment:
-    """What one profiler session saw.
-
-    Attributes
-    ----------
-    memory : list of MemoryEvent
-        In the order of time.
-    calls : dict of int to list of (start, end)
-        Per thread of the profile that `lessons_lib.recording.call_watcher` has marked, the calls
-        from then on, by start.
-    threads : dict of int to int
-        Which Python thread (by the number given in its marker) a thread of the profile is.
-    windows : dict of int to int
-        Time of each window marker, by its number.
-    moments : dict of int to (int, int)
-        Thread and time of each moment that `lessons_lib.recording.eager_notes` marked.
-    functions : dict of int to str
-        Name of the function that each execution step ran.
-    started : dict of int to (int, int)
-        Thread that started each such step, and when.
-    function_calls : dict of int to list of (start, end, name)
-        Per thread, when a function was called from Python.
-    runs : dict of int to (int, int)
-        Thread that started any step of a function, and when.
-    iterators : dict of int to list of (start, end, name)
-        Per thread, when iterators of a data pipeline were running.
-    executed : dict of str to set of str
-        Types of kernels that ran under each graph operation's name.
-    events : int
-        How many events the profile had, of all kinds.
-    pipeline : bool
-        Whether threads of a data pipeline were at work, which go on when no Python thread does.
-    levels : (int or None, int or None)
-        What the allocator itself counted as in use when the session began and when it ended; None
-        where that is not known for certain.
-    """
-
-    memory: list[MemoryEvent] = field(default_factory=list)
-    calls: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    threads: dict[int, int] = field(default_factory=dict)
-    windows: dict[int, int] = field(default_factory=dict)
-    moments: dict[int, tuple[int, int]] = field(default_factory=dict)
-    functions: dict[int, str] = field(default_factory=dict)
-    started: dict[int, tuple[int, int]] = field(default_factory=dict)
-    function_calls: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
-    runs: dict[int, tuple[int, int]] = field(default_factory=dict)
-    iterators: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
-    executed: dict[str, set[str]] = field(default_factory=dict)
-    events: int = 0
-    pipeline: bool = False
-    levels: tuple[int | None, int | None] = (None, None)
 
 
 class ProfileError(RuntimeError):
@@ -187,7 +112,7 @@ def read_profile(data: bytes) -> Segment:
 #: What is read of events: those of memory, those that are read one by one, and the others.
 _KINDS: Final = (
     *("", _ALLOCATION, _DEALLOCATION),
-    *(THREAD, WINDOW, MOMENT, _FUNCTION_RUN, _FUNCTION_CALL, _ITERATOR, _CALLBACK),
+    *(THREAD, WINDOW, MOMENT, _FUNCTION_RUN, _FUNCTION_CALL, _ITERATOR, _LENT, _CALLBACK),
     *(CALL, _KERNEL_RUN),
 )
 _CODES: Final = {kind: code for code, kind in enumerate(_KINDS)}
@@ -224,8 +149,8 @@ class _Names:
                 kind, self.named[key] = _FUNCTION_CALL, name.partition(": ")[2]
             elif name.startswith(_ITERATOR):
                 kind, self.named[key] = _ITERATOR, name
-            elif name == _CALLBACK:
-                kind = _CALLBACK
+            elif name in (_LENT, _CALLBACK):
+                kind = _LENT if name == _LENT else _CALLBACK
             elif match := _PIPELINE_WORK.fullmatch(name):
                 kind = _ITERATOR
                 self.named[key] = f"{_ITERATOR}{match['name']}" if match["name"] else CAPTURED
@@ -292,7 +217,10 @@ def _read_plane(plane: Any, segment: Segment) -> None:
     names = _Names(plane, segment.executed)
     columns = _Columns(plane, names)
     segment.events += len(columns.codes)
-    chosen = np.flatnonzero((columns.codes > 0) & (columns.codes <= _CODES[_CALLBACK]))
+    pipelines = np.array([line.name.startswith(_PIPELINE_THREAD) for line in plane.lines], bool)
+    wanted = (columns.codes > 0) & (columns.codes <= _CODES[_CALLBACK])
+    wanted &= (columns.codes < _CODES[_LENT]) | pipelines[columns.threads]
+    chosen = np.flatnonzero(wanted)
     values, seen = columns.statistics(chosen, names)
     of_memory = columns.codes[chosen] <= _CODES[_DEALLOCATION]
     for missing in np.flatnonzero(~seen[: len(_NEEDED), of_memory].all(axis=1)).tolist():
@@ -301,8 +229,7 @@ def _read_plane(plane: Any, segment: Segment) -> None:
             "this version of lessons_lib cannot read: use TensorFlow 2.16 to 2.21"
         )
     segment.memory += _memory(columns, chosen[of_memory], values[:, of_memory], names)
-    pipelines = [line.name.startswith(_PIPELINE_THREAD) for line in plane.lines]
-    segment.pipeline = segment.pipeline or any(pipelines)
+    segment.pipeline = segment.pipeline or bool(pipelines.any())
     numbers = values[_STATS.index(_NUMBER)] + values[_STATS.index(_ID)]  # one of them, or none
     begun: dict[int, int] = {}  # when the first call of a thread was logged
     for place, number in zip(
@@ -324,12 +251,15 @@ def _read_plane(plane: Any, segment: Segment) -> None:
                 segment.functions[number] = name
                 segment.started[number] = (thread, start)
         elif kind is _CALLBACK:
-            if pipelines[thread]:
-                segment.iterators.setdefault(thread, []).append((start, end, _CALLING_BACK))
+            segment.iterators.setdefault(thread, []).append((start, end, _CALLING_BACK))
+        elif kind is _LENT:
+            segment.lent.setdefault(thread, []).append((start, end, number))
         else:
             spans = segment.iterators if kind is _ITERATOR else segment.function_calls
             name = names.named[int(columns.events.ids[place])]
             spans.setdefault(thread, []).append((start, end, name))
+            if name == CAPTURED and number:
+                segment.runs[number] = (thread, start)
     calls = np.flatnonzero(columns.codes == _CODES[CALL])
     for thread in np.unique(columns.threads[calls]).tolist():
         mine = calls[columns.threads[calls] == thread]
@@ -340,6 +270,8 @@ def _read_plane(plane: Any, segment: Segment) -> None:
         segment.calls[thread] = sorted(call for call in spans_of_calls if call[0] >= first)
     for iterators in segment.iterators.values():
         iterators.sort()
+    for lent in segment.lent.values():
+        lent.sort()
 
 
 def _memory(columns: _Columns, chosen: Places, values: Ints, names: _Names) -> list[MemoryEvent]:

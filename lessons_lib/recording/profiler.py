@@ -13,7 +13,8 @@ from lessons_lib.common import internals
 from lessons_lib.common.runtime import held_back_stderr, require_home_process, tf
 from lessons_lib.common.system import allocator_bytes
 from lessons_lib.recording.profile_folder import ProfileFolder
-from lessons_lib.recording.profile_format import ProfileError, Segment, read_profile
+from lessons_lib.recording.profile_format import ProfileError, read_profile
+from lessons_lib.recording.segment import Segment
 
 # This version writes a complaint about its own default to file descriptor 2 at each start.
 _NOISY_START: Final = tf.__version__.startswith("2.20.")

@@ -23,8 +23,8 @@ from lessons_lib.recording.categories import Category, Phase
 from lessons_lib.recording.eager_notes import Moment, Origin
 from lessons_lib.recording.graph_phases import UPDATES
 from lessons_lib.recording.graph_roles import Roles
-from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.scopes import Owner
+from lessons_lib.recording.segment import MemoryEvent, Segment
 from lessons_lib.recording.variables import Variable
 
 #: Eager operations that take the next batch from a pipeline, or make one.

@@ -29,8 +29,9 @@ from lessons_lib.recording.gate import Gate, work_of_other_threads
 from lessons_lib.recording.lifetimes import Ledger
 from lessons_lib.recording.markers import mark_moment, mark_with_clock
 from lessons_lib.recording.pacing import WINDOW_EVENTS, Pacing, Rest
-from lessons_lib.recording.profile_format import ProfileError, Segment
+from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.profiler import Profile, Profiler
+from lessons_lib.recording.segment import Segment
 from lessons_lib.recording.session_checks import Change, Completeness, completeness
 from lessons_lib.recording.window import Window
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lessons_lib.recording.profile_format import Segment
+from lessons_lib.recording.segment import Segment
 
 #: Allocator through which every tensor passes once the BFC setting is on.
 _POOL: Final = "bfc_cpu_allocator_for_gpu"

@@ -17,9 +17,9 @@ from lessons_lib.common.runtime import tf
 from lessons_lib.common.system import memory_limit
 from lessons_lib.instruments.preflight import preflight
 from lessons_lib.recording.exactness import _probe, exactness
-from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.profiler import Profiler
 from lessons_lib.recording.recorder import record
+from lessons_lib.recording.segment import MemoryEvent, Segment
 
 MACHINE = psutil.virtual_memory().total
 Groups = Callable[[str], None]

@@ -9,7 +9,8 @@ import pytest
 from lessons_lib.common.source import Place
 from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.call_spans import CallSpans
-from lessons_lib.recording.profile_format import CAPTURED, MemoryEvent, Segment
+from lessons_lib.recording.profile_format import CAPTURED
+from lessons_lib.recording.segment import MemoryEvent, Segment
 
 THREAD, NUMBER = 4, 0
 EVENT = MemoryEvent(0, THREAD, True, 1, 36, 256, 256, "cpu", 0, "", "", 0, "")

@@ -7,8 +7,8 @@ import gc
 import pytest
 
 from lessons_lib.recording import profiler
-from lessons_lib.recording.profile_format import Segment
 from lessons_lib.recording.recorder import record
+from lessons_lib.recording.segment import Segment
 from tests.support.broken_recorders import FAULTS, Fault
 from tests.support.exactness import CHECKS, Check
 from tests.support.tensors import ints, new, ready

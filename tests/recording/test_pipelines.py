@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -162,6 +162,38 @@ def test_what_a_cache_keeps_is_its_own_whoever_made_it(maps: int) -> None:
     kept = {row.key: row.kept_bytes for row in rec.by_layer().rows}
     caches = [name for name in kept if "Cache" in name]
     assert [kept[name] for name in caches] == [10 * 64 * 64 * FLOAT]
+
+
+def unadopted() -> Any:
+    """Give an array whose place in memory TensorFlow cannot take over: it copies the array."""
+    room = np.ones(64 * 64 + 1, np.float32)
+    start = int(room.ctypes.data % 64 == 0)
+    return room[start : start + 64 * 64].reshape(64, 64)
+
+
+@pytest.mark.parametrize(
+    ("make", "keeper"),
+    [
+        (unadopted, "MemoryCacheImpl"),
+        pytest.param(lambda: tf.fill((64, 64), 1.0), "MemoryCacheImpl", marks=pytest.mark.further),
+        (lambda: tf.fill((64, 64), 1.0), "Shuffle"),
+    ],
+)
+def test_what_a_generator_made_is_its_keepers(make: Any, keeper: str) -> None:
+    def generated() -> Iterator[Any]:
+        for _ in range(10):
+            yield make()
+
+    spec = tf.TensorSpec((64, 64), tf.float32)
+    data = tf.data.Dataset.from_generator(generated, output_signature=spec)
+    data = data.cache() if "Cache" in keeper else data.shuffle(10)
+    with record() as rec:
+        iterator = iter(data)
+        next(iterator) if keeper == "Shuffle" else [None for _ in iterator]
+    kept = {row.key: row.kept_bytes for row in rec.by_layer().rows}
+    # One element was taken out of the shuffle, and its generator goes on: it has a number, int64.
+    elements, number = (9, 8) if keeper == "Shuffle" else (10, 0)
+    assert kept[f"tf.data {keeper}"] == elements * 64 * 64 * FLOAT + number
 
 
 def test_batches_of_a_parallel_map_are_inputs() -> None:

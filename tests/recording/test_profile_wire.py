@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lessons_lib.recording.profile_format import ProfileError, Segment, read_profile
+from lessons_lib.recording.profile_format import ProfileError, read_profile
 from lessons_lib.recording.profile_wire import Events, profile_message
+from lessons_lib.recording.segment import Segment
 
 _STATISTICS = (
     *("addr", "requested_bytes", "allocation_bytes", "bytes_allocated", "allocator_name"),

@@ -17,8 +17,8 @@ from lessons_lib.recording import exactness, pacing, recorder
 from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.lifetimes import Ledger
 from lessons_lib.recording.pacing import Pacing, Rest
-from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.recorder import record
+from lessons_lib.recording.segment import MemoryEvent, Segment
 from tests.support.sessions import cut_after
 from tests.support.tensors import new, scalar
 

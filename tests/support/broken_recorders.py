@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from unittest import mock
 
 from lessons_lib.recording import profiler
-from lessons_lib.recording.profile_format import MemoryEvent, Segment
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
+from lessons_lib.recording.segment import MemoryEvent, Segment
 
 Events = list[MemoryEvent]
 _POOL = "bfc_cpu_allocator_for_gpu"
