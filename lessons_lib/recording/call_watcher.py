@@ -28,12 +28,13 @@ from lessons_lib.common.internals import (
     imperative_grad,
     pywrap_tfe,
 )
+from lessons_lib.common.origins import Origin, origin_of
 from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Place, definition_of, frames_at, local_of, user_places
 from lessons_lib.recording import markers, profile_format
 from lessons_lib.recording.call_log import Call, CallLog
-from lessons_lib.recording.eager_notes import WRITES, Context, Noter, Origin, origin_of
+from lessons_lib.recording.eager_notes import WRITES, Context, Noter
 from lessons_lib.recording.gradient_calls import GradientLog, gradients
 from lessons_lib.recording.graph_facts import facts_of
 from lessons_lib.recording.graph_roles import roles_of

@@ -16,11 +16,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
+from lessons_lib.common.origins import Origin
 from lessons_lib.recording import eager_notes
 from lessons_lib.recording.buffers import FOLDED, Ints, Purpose, Site
 from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.categories import Category, Phase
-from lessons_lib.recording.eager_notes import Moment, Origin
+from lessons_lib.recording.eager_notes import Moment
 from lessons_lib.recording.graph_phases import UPDATES
 from lessons_lib.recording.graph_roles import Roles
 from lessons_lib.recording.scopes import Owner

@@ -19,25 +19,17 @@ import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import Enum
 from types import FrameType
 from typing import Any, Final, Protocol, Self
 
 from lessons_lib.common import internals
+from lessons_lib.common.origins import Origin, origin_of
 from lessons_lib.common.patching import Patch
 from lessons_lib.common.runtime import require_home_process, tf
-from lessons_lib.common.source import Line, is_user_file, user_line_of_frame, user_place_in_trace
+from lessons_lib.common.source import Line, user_line_of_frame, user_place_in_trace
 from lessons_lib.instruments.tracing.reasons import Key, context_of
 from lessons_lib.instruments.tracing.resolve import is_loaded
 from lessons_lib.instruments.tracing.signatures import signature_of
-
-
-class Caller(Enum):
-    """Whose code called a function."""
-
-    USER = 1
-    PIPELINE = 2  # a pipeline of tf.data, which traces its functions when it is made
-    LIBRARY = 3
 
 
 @dataclass(slots=True)
@@ -57,8 +49,8 @@ class ObservedTrace:
         or ran nothing (``get_concrete_function``, a call from within another trace).
     of_loaded : bool
         Whether it only passes calls on to a function that was loaded from a file.
-    caller : Caller
-        Who called the function.
+    caller : Origin
+        Whose code called the function; a pipeline of ``tf.data`` does when it is made.
     """
 
     key: Key
@@ -66,7 +58,7 @@ class ObservedTrace:
     trace_seconds: float
     first_call_seconds: float | None = None
     of_loaded: bool = False
-    caller: Caller = Caller.LIBRARY
+    caller: Origin = Origin.LIBRARY
 
 
 class Listener(Protocol):
@@ -80,7 +72,6 @@ class Listener(Protocol):
 _OF_FUNCTIONS: Final = re.compile(
     r"[/\\]tensorflow[/\\]python[/\\](?:eager|util)[/\\]|[/\\]lessons_lib[/\\]instruments[/\\]"
 )
-_OF_PIPELINES: Final = re.compile(r"[/\\]tensorflow[/\\]python[/\\]data[/\\]")
 #: What was seen of each living concrete function.
 observed: Final[weakref.WeakKeyDictionary[Any, ObservedTrace]] = weakref.WeakKeyDictionary()
 
@@ -148,7 +139,7 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
     began = time.perf_counter()
     options = kwargs["tracing_options"] if "tracing_options" in kwargs else args[-1]
     line = context = None
-    caller = Caller.LIBRARY
+    caller = Origin.LIBRARY
     with contextlib.suppress(Exception):  # a fault of ours costs a description, not the run
         line, context = calling_line(), context_of(_context(options))
         caller = _caller(sys._getframe(1))
@@ -177,16 +168,11 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
     return concrete
 
 
-def _caller(frame: FrameType | None) -> Caller:
+def _caller(frame: FrameType | None) -> Origin:
     """Tell whose code lies around TensorFlow's own for functions."""
     while frame is not None and _OF_FUNCTIONS.search(frame.f_code.co_filename):
         frame = frame.f_back
-    if frame is None:
-        return Caller.LIBRARY
-    file = frame.f_code.co_filename
-    if is_user_file(file):
-        return Caller.USER
-    return Caller.PIPELINE if _OF_PIPELINES.search(file) else Caller.LIBRARY
+    return Origin.LIBRARY if frame is None else origin_of(frame.f_code.co_filename)
 
 
 def _calling(function: Any, *args: Any, **kwargs: Any) -> Any:

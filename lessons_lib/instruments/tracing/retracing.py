@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lessons_lib.common.internals import KERAS_TRAINER
+from lessons_lib.common.origins import Origin
 from lessons_lib.common.results import Result
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.instruments.tracing.advice import FunctionOwner
 from lessons_lib.instruments.tracing.graph_contents import Contents, contents_of
-from lessons_lib.instruments.tracing.hooks import Caller, ObservedTrace, listening, observed
+from lessons_lib.instruments.tracing.hooks import ObservedTrace, listening, observed
 from lessons_lib.instruments.tracing.reasons import Key, Reason, TraceCause, reason_for
 from lessons_lib.instruments.tracing.resolve import (
     RUN_EAGERLY,
@@ -314,12 +315,12 @@ def _remade(owner: _Owner, times: int) -> str:
             f"{times} here: build and compile one model, and use it again."
         )
     seen = owner.entries[0].seen
-    if seen.caller is Caller.PIPELINE:
+    if seen.caller is Origin.PIPELINE:
         return (
             f"Each tf.data pipeline traces {owner.name} when it is made, {times} here, the first "
             f"for {seen.line}: make the data set once, and go through it again."
         )
-    if owner.line is None and seen.caller is Caller.LIBRARY:
+    if owner.line is None and seen.caller is not Origin.USER:
         if owner.module.startswith(_OF_FUNCTIONS):
             return ""
         return (
