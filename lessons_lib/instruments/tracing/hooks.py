@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from lessons_lib.common import internals
 from lessons_lib.common.origins import Origin, origin_of
@@ -61,11 +61,16 @@ class ObservedTrace:
     caller: Origin = Origin.LIBRARY
 
 
-class Listener(Protocol):
-    """What an instrument must offer to be told of traces."""
+class Listener:
+    """What an instrument derives from to be told of traces."""
+
+    __slots__ = ()
 
     def made(self, concrete: Any, options: Any, seen: ObservedTrace | None) -> None:
         """Be told of a new concrete function, before TensorFlow stores it; None: not readable."""
+
+    def failed(self, options: Any, line: Line | None, error: BaseException) -> None:
+        """Be told that a function raised while it was traced: TensorFlow keeps nothing of it."""
 
 
 #: TensorFlow's modules between a call of a ``tf.function`` and its trace, and this package's.
@@ -146,7 +151,13 @@ def _creating(*args: Any, **kwargs: Any) -> Any:
     thread.spent += time.perf_counter() - began
 
     spent, began = thread.spent, time.perf_counter()
-    concrete = _hook.creating.original(*args, **kwargs)
+    try:
+        concrete = _hook.creating.original(*args, **kwargs)
+    except BaseException as error:
+        for listener in _hook.listeners:
+            with contextlib.suppress(Exception):
+                listener.failed(options, line, error)
+        raise
     ended = time.perf_counter()
     seconds = ended - began - (thread.spent - spent)
 
@@ -240,7 +251,7 @@ def unobserved() -> Iterator[None]:
         _hook.thread.hidden -= 1
 
 
-class TraceCounter:
+class TraceCounter(Listener):
     """Counts the traces made in a block, whatever function or thread makes them.
 
     Entering and leaving cost a few microseconds, so every measured call can be wrapped.  Each

@@ -23,7 +23,7 @@ from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.instruments.tracing.advice import FunctionOwner
 from lessons_lib.instruments.tracing.graph_contents import Contents, contents_of
-from lessons_lib.instruments.tracing.hooks import ObservedTrace, listening, observed
+from lessons_lib.instruments.tracing.hooks import Listener, ObservedTrace, listening, observed
 from lessons_lib.instruments.tracing.reasons import Key, Reason, TraceCause, reason_for
 from lessons_lib.instruments.tracing.resolve import (
     RUN_EAGERLY,
@@ -88,7 +88,10 @@ class RetracingWatch(Result):
     finished : bool
         False within the block.
     notes : tuple of str
-        What could not be seen.
+        What could not be seen, and which functions raised while they were traced.
+    failed : int
+        How many times a function raised while it was traced: that leaves no trace, and the next
+        such call begins again.
     """
 
     reports: tuple[TraceReport, ...] = ()
@@ -96,6 +99,7 @@ class RetracingWatch(Result):
     seconds: float = 0.0
     finished: bool = False
     notes: tuple[str, ...] = ()
+    failed: int = 0
 
     @property
     def new_traces(self) -> int:
@@ -142,7 +146,8 @@ class RetracingWatch(Result):
         if not self.finished:
             return "<watching for traces; complete when the block ends>"
         if not self.rows:
-            return "<no function was traced in the block>"
+            raised = f", {self.failed} times a function raised in tracing" if self.failed else ""
+            return f"<no function was traced in the block{raised}>"
         functions = len(self.reports)
         return (
             f"<{counted(self.new_traces, 'new trace')} of {counted(functions, 'function')}, "
@@ -193,7 +198,7 @@ class _Owner:
         return FunctionOwner.LIBRARY if self.line is None else FunctionOwner.USER
 
 
-class _Watcher:
+class _Watcher(Listener):
     """Listens for traces and describes each."""
 
     def __init__(self) -> None:
@@ -202,6 +207,7 @@ class _Watcher:
         self.order: list[tuple[_Owner, _Entry]] = []
         self.unread = 0
         self.of_loaded: list[int] = []  # bytes of TensorFlow's graphs around loaded functions
+        self.failures: Counter[str] = Counter()  # by what is said of it
         self.eagerly = tf.config.functions_run_eagerly()
 
     def made(self, concrete: Any, options: Any, seen: ObservedTrace | None) -> None:
@@ -224,6 +230,13 @@ class _Watcher:
                 self.order.append((owner, entry))
         except Exception:  # to watch must never break what is watched; it is counted, and told
             self.unread += 1
+
+    def failed(self, options: Any, line: Line | None, error: BaseException) -> None:
+        """Count a function that raised (called by the hook)."""
+        name = name_of(options.python_function, options.name)
+        called = "" if line is None else f", called at {line}"
+        with self.lock:
+            self.failures[f"{name} raised {type(error).__name__} while it was traced{called}"] += 1
 
     def _owner(self, options: Any) -> _Owner:
         identity = options.polymorphic_type
@@ -269,7 +282,7 @@ class _Watcher:
             rows = tuple(TraceRow(owner.name, made[id(entry)]) for owner, entry in self.order)
         values = {
             "reports": reports, "rows": rows, "seconds": seconds, "notes": tuple(self._notes()),
-            "finished": True,
+            "finished": True, "failed": self.failures.total(),
         }  # fmt: skip
         for name, value in values.items():
             object.__setattr__(watch, name, value)  # the one moment at which a watch changes
@@ -283,6 +296,8 @@ class _Watcher:
                 f"through a small graph of TensorFlow's ({format_bytes(sum(self.of_loaded))} in "
                 "all), which is no trace of the function."
             )
+        for what, times in self.failures.most_common():
+            yield f"{what}: {counted(times, 'call')} without a trace, each of which began anew."
         if self.unread:
             yield f"{counted(self.unread, 'further trace')} could not be read."
 

@@ -113,7 +113,8 @@ def _why(report: TraceReport) -> str:
 @summary_html.register
 def _(result: RetracingWatch) -> str:
     if not result.rows:
-        return f"<p>{html.escape(repr(result).strip('<>'))}</p>"
+        lines = (repr(result).strip("<>"), *result.notes)
+        return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
     rows = [
         (
             report.name,

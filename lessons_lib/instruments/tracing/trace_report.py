@@ -5,7 +5,8 @@ bytes, times are seconds.  The report is made of numbers and names and keeps no 
 function alive.  Reading it traces nothing and calls nothing.
 
 What it cannot see: memory that the runtime uses beside the graph (kernels, constants folded when
-the graph first runs, XLA's programs), and traces that TensorFlow has dropped.  Times are known
+the graph first runs, XLA's programs), traces that TensorFlow has dropped, and calls that raised
+while the function was traced, which leave nothing (`watch_retracing` counts them).  Times are known
 only of traces that an instrument watched (`watch_retracing`).
 """
 

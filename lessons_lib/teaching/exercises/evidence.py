@@ -10,7 +10,7 @@ from typing import Any
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.units import MIB
 from lessons_lib.instruments.process import ProcessMemory
-from lessons_lib.instruments.tracing.hooks import listening
+from lessons_lib.instruments.tracing.hooks import Listener, listening
 from lessons_lib.plots.alt_text import varies
 from lessons_lib.recording.breakdown import Breakdown
 from lessons_lib.recording.recorder import record
@@ -101,7 +101,7 @@ def lines_table(recording: Recording) -> Table:
     return Table(headers, tuple(texts for _, texts in sorted(rows)))
 
 
-class _Traces:
+class _Traces(Listener):
     """Counts traces by the line that called for them."""
 
     def __init__(self) -> None:

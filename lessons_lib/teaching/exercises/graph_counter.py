@@ -20,7 +20,7 @@ from lessons_lib.common.patching import patched
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, Place, is_converted, statement_of, user_place
 from lessons_lib.instruments.tracing.graph_contents import constant_bytes, graph_size
-from lessons_lib.instruments.tracing.hooks import calling_line, listening
+from lessons_lib.instruments.tracing.hooks import Listener, calling_line, listening
 
 #: Of so many operations of a graph, one in even steps, it is noted where they were made.
 _NOTED_OPS: Final = 32
@@ -159,7 +159,7 @@ def _inner_names(definition: Any) -> Iterator[str]:
             yield from (function.name for function in attribute.list.func)
 
 
-class GraphCounter:
+class GraphCounter(Listener):
     """Context manager; ``with GraphCounter() as count:`` gives a `GraphCount`."""
 
     def __init__(self) -> None:

@@ -82,3 +82,48 @@ def test_a_fault_of_ours_breaks_nothing(monkeypatch, name):
         assert [(row.function, row.line) for row in watch.rows] == [("<lambda>", None)]
     else:
         assert watch.notes == ("1 further trace could not be read.",)
+
+
+def test_calls_that_raise_in_tracing_are_counted_and_told():
+    @tf.function
+    def picky(x):
+        if x.shape[0] == 2:
+            raise ValueError("two")
+        return x
+
+    @tf.function
+    def outer(x):
+        return picky(x)
+
+    def attempt(fn, x):
+        with pytest.raises(ValueError, match="two"):
+            fn(x)
+
+    with watch_retracing() as watch, TraceCounter() as traces:
+        picky(tf.ones([1]))
+        for _ in range(3):
+            attempt(picky, tf.ones([2]))
+        attempt(outer, tf.ones([2]))  # both of them raise
+    assert (watch.new_traces, traces.count, watch.failed) == (1, 1, 5)
+    note = watch.notes[0]
+    assert note.startswith("picky raised ValueError while it was traced, called at test_hooks.py:")
+    assert ": 3 calls without a trace" in note
+    assert note in watch._repr_html_()
+    with watch_retracing() as watch:
+        attempt(tf.function(picky), tf.ones([2]))
+    assert watch.failed
+    assert f"{watch.failed} times a function raised in tracing" in repr(watch)
+    assert watch.notes[0] in watch._repr_html_()
+
+
+def test_a_call_that_raises_as_it_runs_has_its_trace():
+    @tf.function
+    def checked(x):
+        tf.debugging.assert_positive(x)
+        return x
+
+    with watch_retracing() as watch:
+        for _ in range(2):
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                checked(-tf.ones([2]))
+    assert (watch.new_traces, watch.failed, watch.notes) == (1, 0, ())
