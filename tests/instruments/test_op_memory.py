@@ -189,6 +189,22 @@ def test_functions_that_need_autograph_get_it(x: Any) -> None:
     assert found.graph.output_bytes == S
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_function_within_a_function_is_said_to_run_as_a_graph(x: Any, compiled: bool) -> None:
+    @tf.function(jit_compile=compiled)
+    def inner(x: Any) -> Any:
+        return tf.tanh(x) + 1.0
+
+    inside = "inner, compiled with XLA" if compiled else "inner"
+    result = op_memory(lambda x: inner(x), x, label="outer")
+    assert result.notes == (
+        f"outer calls a tf.function ({inside}), which “eager” runs as a graph.",
+    )
+    assert result.eager.peak_bytes == S  # the sum takes over the buffer, or is in one kernel
+    plain = op_memory(lambda x: inner.python_function(x), x)
+    assert (plain.notes, plain.eager.peak_bytes) == ((), 2 * S)
+
+
 def test_tf_function_is_said_to_be_one(x: Any) -> None:
     assert "tf.function" in op_memory(tf.function(lambda x: x + 1.0), x).notes[0]
     assert op_memory(tf.tanh, x).notes == ()

@@ -137,3 +137,31 @@ def test_a_module_with_tuples_and_dicts_of_variables_can_be_measured():
 def test_a_step_that_makes_nothing_needs_nothing():
     step = training_memory(lambda: None)
     assert (step.peak_bytes, sum(step.categories.values())) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "mode"),
+    [
+        ({"jit_compile": True}, lambda f: lambda x: f(x), "xla"),
+        ({"jit_compile": False}, lambda f: lambda x: f(x), "graph"),
+        ({"jit_compile": True}, lambda f: lambda x: f(x * tf.ones_like(x)), "eager"),
+        (None, lambda f: lambda x: f(x), "eager"),
+    ],
+)
+def test_a_step_that_calls_a_function_runs_as_that_does(inner, outer, mode):
+    weights = tf.Variable(tf.ones([WIDTH, WIDTH]))
+
+    def update(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((x @ weights) ** 2.0)
+        weights.assign_sub(0.1 * tape.gradient(loss, weights))
+
+    function = update if inner is None else tf.function(update, **inner)
+    step = training_memory(outer(function), tf.ones([16, WIDTH]))
+    assert step.mode == mode
+    compiled = inner is not None and inner["jit_compile"]
+    who = "The step" if mode == "xla" else "update"
+    told = [f"{who} is compiled with XLA" in note for note in step.notes]
+    assert any(told) == compiled
+    assert len(step.peaks) == (3 if mode == "graph" else 2)
+    assert sum(step.categories.values()) == step.peak_bytes

@@ -212,8 +212,11 @@ def op_memory(op: Callable[..., Any], *inputs: Any, xla: bool = False, label: st
 
 def _cost(
     trial: Trial, held_call: Callable[[], Any], fresh_call: Callable[[], Any], *, repeats: int
-) -> OpCost:
-    """Measure one mode: calls on inputs that are held, and calls on copies that nobody holds."""
+) -> tuple[OpCost, frozenset[str]]:
+    """Measure one mode: calls on inputs that are held, and calls on copies that nobody holds.
+
+    Also name the functions that ran.
+    """
     shared: list[list[int] | None] = []
     output_sizes = [1]
     names = [f"held {turn}" for turn in range(repeats)]
@@ -246,7 +249,7 @@ def _cost(
     unknown = all(found is None for found in shared)
     shares = fresh.kept_bytes > output_bytes if unknown else any(shared)
     forwards = not shares and forwarded > matters
-    return OpCost(
+    cost = OpCost(
         verdict=_verdict(shares, forwards, output_bytes, worst.peak_bytes, matters),
         shares=shares,
         forwards=forwards,
@@ -257,6 +260,7 @@ def _cost(
         constant_bytes=max(0, sections.results["first"].kept_bytes),
         lowest_peak_bytes=min(section.peak_bytes for section in held),
     )
+    return cost, worst.functions
 
 
 def _verdict(shares: bool, forwards: bool, output: int, peak: int, matters: float) -> Verdict:
@@ -273,15 +277,19 @@ def study(op: Callable[..., Any], inputs: tuple[Any, ...], *, xla: bool, label: 
     """Measure an operation; `op_memory` without its checks, and without collecting garbage."""
     trial = Trial(op, inputs)
     notes: list[str] = []
-    if hasattr(op, "get_concrete_function"):
-        notes.append(f"{label} is a tf.function, so “eager” is a call of its graph.")
     with unobserved():
-        eager = _cost(
+        eager, functions = _cost(
             trial,
             lambda: trial.call(trial.tensors),
             lambda: trial.call(trial.copies(trial.tensors)),
             repeats=1,
         )
+        names = "; ".join(sorted(functions - {""}))
+        if hasattr(op, "get_concrete_function"):
+            said = f" ({names})" if names else ""
+            notes.append(f"{label} is a tf.function{said}, so “eager” is a call of its graph.")
+        elif names:
+            notes.append(f"{label} calls a tf.function ({names}), which “eager” runs as a graph.")
         graph = _attempt(trial, "in a graph", False, label, notes)
         compiled = _attempt(trial, "under XLA", True, label, notes) if xla else None
     return OpMemory(
@@ -314,11 +322,13 @@ def _attempt(trial: Trial, mode: str, xla: bool, label: str, notes: list[str]) -
 def _in_graph(trial: Trial, xla: bool) -> OpCost:
     held = trial.function(copying=False, xla=xla)
     if xla:  # there is no copying under XLA: the copies come from outside and are then dropped
-        return _cost(
+        cost, _ = _cost(
             trial,
             lambda: held(trial.tensors),
             lambda: held(trial.copies(trial.tensors)),
             repeats=2,
         )
+        return cost
     fresh = trial.function(copying=True)
-    return _cost(trial, lambda: held(trial.tensors), lambda: fresh(trial.tensors), repeats=3)
+    cost, _ = _cost(trial, lambda: held(trial.tensors), lambda: fresh(trial.tensors), repeats=3)
+    return cost

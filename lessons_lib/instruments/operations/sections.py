@@ -16,7 +16,7 @@ from typing import Final, Self
 import numpy as np
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording.buffers import BufferStore
+from lessons_lib.recording.buffers import BufferStore, Site
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
 
@@ -38,12 +38,15 @@ class Section:
         All allocations together.
     by_op : dict of str to int
         Allocated bytes by operation type.
+    functions : frozenset of str
+        The functions (``tf.function``) in which something was allocated; empty text for none.
     """
 
     peak_bytes: int
     kept_bytes: int
     allocated_bytes: int
     by_op: dict[str, int]
+    functions: frozenset[str] = frozenset()
 
 
 class RecordedSections:
@@ -108,4 +111,10 @@ def _cut(store: BufferStore) -> Iterator[Section]:
             kept_bytes=int(live[-1]) if len(live) else 0,
             allocated_bytes=sum(by_op.values()),
             by_op=by_op,
+            functions=frozenset(_function(store.sites[i]) for i in np.unique(store.site[born])),
         )
+
+
+def _function(site: Site) -> str:
+    xla = ", compiled with XLA" if site.op == "XLA" else ""
+    return f"{site.function}{xla}" if site.function else ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from lessons_lib.instruments.training.recorded_step import Mode, RecordedStep
+from lessons_lib.instruments.training.recorded_step import Functions, Mode, RecordedStep
 from lessons_lib.instruments.training.result import (
     CategorySeries,
     LayerBytes,
@@ -19,7 +19,7 @@ from lessons_lib.recording.categories import Category, Phase
 from lessons_lib.recording.scopes import layer_names
 
 _XLA: Final = (
-    "The step is compiled with XLA (jit_compile=True), which runs it as one block: its bytes are "
+    "{} is compiled with XLA (jit_compile=True), which runs it as one block: its bytes are "
     "measured, but they cannot be split into categories, so they are under 'other'."
 )
 _BLIND: Final = (
@@ -37,6 +37,8 @@ def analyse(name: str, mode: Mode, size: int, runs: Sequence[RecordedStep]) -> T
     step = runs[int(np.argmax(peaks))]
     recording = step.recording
     times, live = step.series()
+    ran = step.functions()
+    mode = ran.mode() if mode is Mode.EAGER else mode
     total = live.sum(axis=0)
     peak = int(np.argmax(total))
     first, _ = step.window()
@@ -58,9 +60,18 @@ def analyse(name: str, mode: Mode, size: int, runs: Sequence[RecordedStep]) -> T
         phases=find_phases(step),
         series=series,
         largest_batch=None,
-        notes=((_XLA,) if mode is Mode.XLA else ()) + (_BLIND,),
+        notes=(*_notes(mode, ran), _BLIND),
         recording=recording,
     )
+
+
+def _notes(mode: Mode, ran: Functions) -> Iterator[str]:
+    if mode is Mode.XLA:
+        yield _XLA.format("The step")
+    else:
+        yield from map(_XLA.format, ran.compiled)
+    if mode is Mode.EAGER and ran.graphs:
+        yield f"Run as graphs, within the eager step: {', '.join(ran.graphs)}."
 
 
 def _layers(recording: Any, event: int) -> tuple[LayerBytes, ...]:

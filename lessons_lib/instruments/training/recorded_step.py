@@ -76,6 +76,29 @@ def traced(
 
 
 @dataclass(frozen=True, slots=True)
+class Functions:
+    """What ran in a step that allocated.
+
+    Attributes
+    ----------
+    graphs, compiled : tuple of str
+        Names of functions that ran as graphs, and of those that XLA had compiled.
+    others : bool
+        Whether operations outside of functions allocated, too.
+    """
+
+    graphs: tuple[str, ...]
+    compiled: tuple[str, ...]
+    others: bool
+
+    def mode(self) -> Mode:
+        """Tell how a step ran that Python called."""
+        if self.others or not (self.graphs or self.compiled):
+            return Mode.EAGER
+        return Mode.GRAPH if self.graphs else Mode.XLA
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedStep:
     """A recorded step.
 
@@ -96,6 +119,19 @@ class RecordedStep:
         times = self.recording.buffers.times
         first = int(np.searchsorted(times, self.started, side="right")) - 1
         return max(first, 0), max(int(np.searchsorted(times, self.ended)), 1)
+
+    def functions(self) -> Functions:
+        """Tell which functions ran, of those that allocated."""
+        store = self.recording.buffers
+        first, stop = self.window() if len(store.times) else (0, 0)
+        made = (store.born > first) & (store.born < stop)
+        sites = [store.sites[i] for i in np.unique(store.site[made])]
+        names = {(s.function, s.op == "XLA") for s in sites if s.function is not None}
+        graphs, compiled = (
+            tuple(sorted(name for name, is_compiled in names if is_compiled is wanted))
+            for wanted in (False, True)
+        )
+        return Functions(graphs, compiled, any(site.function is None for site in sites))
 
     def series(self) -> tuple[Floats, Ints]:
         """Give the live bytes of each category during the step, and when they change."""

@@ -27,7 +27,6 @@ from lessons_lib.instruments.training.batch_size import (
 from lessons_lib.instruments.training.inputs import Batch
 from lessons_lib.instruments.training.recorded_step import (
     Mode,
-    RecordedStep,
     Step,
     record_step,
     set_aside,
@@ -38,12 +37,12 @@ from lessons_lib.instruments.training.result import TrainingMemory
 from lessons_lib.instruments.training.state import State, variables_used
 from lessons_lib.instruments.training.variables import name_variables, with_slots
 
-#: A graph's first call folds constants, and its peak depends on the order of execution.
-_RUNS: Final = {Mode.EAGER: 2, Mode.GRAPH: 3, Mode.XLA: 2}
+#: By whether graphs run: their first call folds constants, and they run in more than one order.
+_RUNS: Final = {False: 2, True: 3}
 #: Runs in a series, of which the largest batch takes the highest.
-_TRIES: Final = {Mode.EAGER: 2, Mode.GRAPH: 6, Mode.XLA: 2}
+_TRIES: Final = {False: 2, True: 6}
 #: So many series must fit: of the orders of a graph, the one that needs most may be rare.
-_SERIES: Final = {Mode.EAGER: 4, Mode.GRAPH: 20, Mode.XLA: 4}
+_SERIES: Final = {False: 4, True: 20}
 #: Where a graph's steps are short, later series go on for so long: one order in 100 may need most.
 _SECONDS: Final = 0.25  # of the processor, which other programs do not shorten
 #: A step is given one piece of the free memory, if so many would do: others stay resident.
@@ -103,8 +102,9 @@ def training_memory(
             build_as_fit_does(model, target.batch.data)
         # A step is recorded many times, and each time garbage is collected first.
         with quick_collection():
-            result = _measured(target, state)
+            result, has_graphs = _measured(target, state)
             if limit is not None:
+                target = replace(target, has_graphs=has_graphs)
                 result = replace(result, largest_batch=_estimate(target, state, limit, result))
     finally:
         state.restore()
@@ -122,6 +122,7 @@ class _Target:
     batch: Batch
     roots: tuple[Any, ...]
     autograph: bool = False
+    has_graphs: bool = False
 
 
 def _is_model(model: Any) -> bool:
@@ -175,25 +176,26 @@ def _prepared(target: _Target, state: State, spec: Any, data: Any) -> Step:
     return Step(target.name, target.mode, run, unique(with_slots(used, state.objects)))
 
 
-def _runs(step: Step, data: Any) -> list[RecordedStep]:
-    return [record_step(step, data) for _ in range(_RUNS[step.mode])]
-
-
-def _measured(target: _Target, state: State) -> TrainingMemory:
+def _measured(target: _Target, state: State) -> tuple[TrainingMemory, bool]:
+    """Measure the batch itself; also tell whether graphs ran, whoever called them."""
     batch = target.batch
     step = _prepared(target, state, batch.spec, batch.data)
-    runs = _runs(step, batch.data)
-    return analyse(target.name, target.mode, batch.size, runs)
+    runs = [record_step(step, batch.data)]
+    called = target.mode is Mode.EAGER and bool(runs[0].functions().graphs)
+    has_graphs = called or target.mode is Mode.GRAPH
+    while len(runs) < _RUNS[has_graphs]:
+        runs.append(record_step(step, batch.data))
+    return analyse(target.name, target.mode, batch.size, runs), has_graphs
 
 
-def _peaks(step: Step, data: Any, room: int, again: bool) -> tuple[int, int]:
+def _peaks(step: Step, data: Any, room: int, *, again: bool, has_graphs: bool) -> tuple[int, int]:
     """Run a series; give the most bytes requested in what was recorded, and the most set aside.
 
     One run is recorded, when a size is new.  The others are counted by the allocator, if it does.
     """
     peaks = [] if again else [record_step(step, data, room).peaks()]
-    end = time.process_time() + (_SECONDS if again and step.mode is Mode.GRAPH else 0)
-    while len(peaks) < _TRIES[step.mode] or time.process_time() < end:
+    end = time.process_time() + (_SECONDS if again and has_graphs else 0)
+    while len(peaks) < _TRIES[has_graphs] or time.process_time() < end:
         held = set_aside(step, data, room)
         peaks.append(record_step(step, data, room).peaks() if held is None else (0, held))
     return max(p for p, _ in peaks), max(h for _, h in peaks)
@@ -222,7 +224,7 @@ def _estimate(target: _Target, state: State, limit: int, measured: TrainingMemor
             data = target.batch.sized(size)
             step = step_for(size, data)
             room = room if _PIECES * room <= _free_bytes() else 0
-            peaks = _peaks(step, data, room, again=size in requested)
+            peaks = _peaks(step, data, room, again=size in requested, has_graphs=target.has_graphs)
         except (MemoryError, tf.errors.ResourceExhaustedError):
             return None
         except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
@@ -231,7 +233,7 @@ def _estimate(target: _Target, state: State, limit: int, measured: TrainingMemor
         largest = max(largest, (size, requested[size]))
         return requested[size], peaks[1]
 
-    repeats = _SERIES[target.mode]
+    repeats = _SERIES[target.has_graphs]
     size = target.batch.size
     return largest_batch(peaks_of, limit, size, free_bytes=_free_bytes, repeats=repeats)
 
