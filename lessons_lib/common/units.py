@@ -49,12 +49,13 @@ class Unit(NamedTuple):
         return f"{number:.2f}".rstrip("0").rstrip(".") + f" {self.name}"
 
 
-_BINARY: Final = (Unit("GiB", GIB), Unit("MiB", MIB), Unit("KiB", KIB), Unit("B", 1))
+#: Of a power of 1024 bytes each, the largest first.
+BINARY: Final = (Unit("GiB", GIB), Unit("MiB", MIB), Unit("KiB", KIB), Unit("B", 1))
 
 
 def binary_unit(n: float) -> Unit:
     """Give the largest of GiB, MiB, KiB and B that a number of bytes reaches."""
-    return next((unit for unit in _BINARY if abs(n) >= unit.nbytes), _BINARY[-1])
+    return next((unit for unit in BINARY if abs(n) >= unit.nbytes), BINARY[-1])
 
 
 #: The unit of the lesson that runs in this process; none outside of lessons.

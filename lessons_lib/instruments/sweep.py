@@ -2,7 +2,8 @@
 
 Each function is called with each value of one parameter, as `lessons_lib.instruments.peak` does
 it, and a formula is fitted to its figures: a constant, a straight line, a parabola, whichever is
-the first to go through all of them.  Where none does, or where figures are noisy, the nearest
+the first to go through all of them.  A law that would have many decimals in the sweep's unit is
+written in a smaller one.  Where none does, or where figures are noisy, the nearest
 straight line is given after ``≈``.
 """
 
@@ -10,26 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from lessons_lib.common.arguments import check_count
 from lessons_lib.common.results import Result, html_table, summary_html
-from lessons_lib.common.units import MIB, Unit, binary_unit, counted, format_bytes, used_unit
+from lessons_lib.common.units import BINARY, MIB, Unit, counted, format_bytes, used_unit
 from lessons_lib.instruments.peak import Peak, peak
 
 #: What can be followed, with the words for it.
 QUANTITIES: Final = {"peak": "peak", "kept": "kept bytes", "allocated": "allocated in all"}
-#: Figures are written to two decimals, so a law that is this near goes through them.
-_NEAR: Final = 0.011
-#: By so much of a figure what is written of a law may miss it; the last decimals beyond are noise.
+#: By so much of a figure a law may miss it, and what is written of the law; the last decimals
+#: beyond are noise.
 _ROUNDED, _ROUNDED_ABOUT = 0.005, 0.05
-_MOST_DECIMALS: Final = 6
+#: A law goes through figures only if it is this near in the unit, too.
+_NEAR: Final = 0.011
+#: What floating point may make of zero, as a share of the largest figure.
+_ZERO: Final = 1e-9
+#: A law with more decimals is written in a smaller unit.
+_FEW_DECIMALS: Final = 2
+_MOST_DECIMALS: Final = 9
 #: Of figures below this a law is written in a smaller unit, rather than with many decimals.
 _SMALL: Final = 0.5
-#: Noisy figures that lie within this of each other do not follow the parameter.
+#: Noisy figures that lie within this of each other, in the unit and as a share of the largest, do
+#: not follow the parameter.
 _FLAT: Final = 0.05
 _EXPONENTS: Final = {2: "²", 1: "", 0: ""}
 
@@ -49,6 +56,8 @@ class Curve:
         What was measured, by value of the parameter.
     values : dict of int to float
         The figures in the sweep's unit, rounded to two decimals; of noisy ones the highest.
+    nbytes : dict of int to int
+        The same in bytes.
     coefficients : tuple of float
         Of the law, the highest power first, or in the order of the terms that were given.
     law : str
@@ -56,13 +65,14 @@ class Curve:
     noisy : bool
         Whether figures may be others on the next run.
     small : str
-        The law with a smaller unit, such as ``"4 n B"``, where it is 0 in the sweep's unit and the
-        figures are not; else empty.
+        The law with a smaller unit, such as ``"4 n B"``, where it would have many decimals in the
+        sweep's unit; else empty.
     """
 
     label: str
     peaks: dict[int, Peak]
     values: dict[int, float]
+    nbytes: dict[int, int]
     coefficients: tuple[float, ...]
     law: str
     noisy: bool
@@ -224,20 +234,15 @@ def sweep(
     for label, fn in functions.items():
         peaks = {n: peak(fn, n, repeats=repeats, noisy=label in marked) for n in values}
         about = any(measured.noisy for measured in peaks.values())
-        figures = {n: unit.of(_bytes(measured, quantity)) for n, measured in peaks.items()}
-        coefficients, law = fitted(figures, name, terms=terms, noisy=about)
-        small = _law_of_small(peaks, quantity, name) if law == "0" else ""
-        curves[label] = Curve(label, peaks, figures, coefficients, law, about, small)
+        nbytes = {n: _bytes(measured, quantity) for n, measured in peaks.items()}
+        rounded = {n: unit.of(size) for n, size in nbytes.items()}
+        figures = {n: size / unit.nbytes for n, size in nbytes.items()}
+        law = fitted(figures, name, terms=terms, noisy=about)
+        small = _in_smaller_unit(law, unit, max(nbytes.values()))
+        curves[label] = Curve(
+            label, peaks, rounded, nbytes, law.coefficients, law.written().text, about, small
+        )
     return Sweep(name, quantity, curves, unit)
-
-
-def _law_of_small(peaks: Mapping[int, Peak], quantity: str, name: str) -> str:
-    """Write a law in the unit of the largest figure; nothing where all are 0."""
-    sizes = {n: _bytes(measured, quantity) for n, measured in peaks.items()}
-    if not any(sizes.values()):
-        return ""
-    own = binary_unit(max(sizes.values()))
-    return _with_unit(fitted({n: own.of(size) for n, size in sizes.items()}, name)[1], own)
 
 
 def _checked(
@@ -274,14 +279,82 @@ def _checked(
     return name, values
 
 
+class Written(NamedTuple):
+    """How a law is written, and whether few decimals are enough to give the figures."""
+
+    text: str
+    suits: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """A sum of terms that gives figures.
+
+    Attributes
+    ----------
+    coefficients : tuple of float
+        As `numpy.polyfit` gives them, or in the order of the terms.
+    terms : sequence of str
+        How the terms are written.
+    matrix : float array, shape (figures, terms)
+        The terms at each value of the parameter.
+    missed : float
+        By so much it misses a figure, at most.
+    about : bool
+        Whether the figures are noisy or the law does not go through them.
+    """
+
+    coefficients: tuple[float, ...]
+    terms: Sequence[str]
+    matrix: npt.NDArray[Any]
+    missed: float
+    about: bool
+
+    def written(self, scale: float = 1.0) -> Written:
+        """Write it with as many decimals as it needs to give its figures.
+
+        Parameters
+        ----------
+        scale : float
+            Times this; for a smaller unit.
+        """
+        least, share = (1, _ROUNDED_ABOUT) if self.about else (2, _ROUNDED)
+        numbers = scale * np.array(self.coefficients)
+        values = self.matrix @ numbers
+        largest = float(np.abs(values).max())
+        most = np.maximum(share * np.abs(values), max(scale * self.missed, _ZERO * largest))
+        for decimals in range(least, _MOST_DECIMALS + 1):
+            rounded = np.round(numbers, decimals)
+            gives = bool((np.abs(self.matrix @ rounded - values) <= most).all())
+            if gives or (not rounded.any() and largest < _SMALL):
+                break
+        listed = [float(number) for number in rounded]
+        text = _written(listed, self.terms, decimals, about=self.about)
+        return Written(text, gives and decimals <= _FEW_DECIMALS)
+
+
+def _in_smaller_unit(law: Law, unit: Unit, most: int) -> str:
+    """Write a law with the first smaller unit in which it has few decimals, if it needs one.
+
+    `most` are the bytes of the largest figure.
+    """
+    text, suits = law.written()
+    small = ""
+    for own in BINARY:
+        if not suits and own.nbytes < unit.nbytes and own.nbytes <= most:
+            text, suits = law.written(unit.nbytes / own.nbytes)
+            small = _with_unit(text, own)
+    return small
+
+
 def fitted(
     figures: Mapping[int, float],
     name: str,
     *,
     terms: Terms | None = None,
     noisy: bool = False,
-) -> tuple[tuple[float, ...], str]:
-    """Fit a law to figures; give its coefficients and how it is written.
+) -> Law:
+    """Fit a law to figures.
 
     Parameters
     ----------
@@ -293,47 +366,33 @@ def fitted(
         Terms in place of powers.
     noisy : bool
         Whether to give the nearest straight line at once; it is level where figures nearly agree.
-
-    Returns
-    -------
-    tuple of float, str
-        Coefficients as `numpy.polyfit` gives them, or in the order of the terms.
     """
     ns = np.array(list(figures), float)
     values = np.array(list(figures.values()), float)
+    largest = float(np.abs(values).max())
+    near = np.maximum(np.minimum(_ROUNDED * np.abs(values), _NEAR), _ZERO * largest)
+
+    def law(found: Any, names: list[str], matrix: npt.NDArray[Any], *, about: bool = False) -> Law:
+        missed = np.abs(matrix @ found - values)
+        about = about or noisy or bool((missed > near).any())
+        return Law(tuple(found.tolist()), names, matrix, float(missed.max()), about)
+
+    def power(degree: int, *, about: bool = False) -> Law:
+        matrix = np.vander(ns, degree + 1)
+        return law(np.polyfit(ns, values, degree), _powers(name, degree), matrix, about=about)
+
     if terms is not None:
         matrix = np.array([[term(n) for term in terms.values()] for n in figures], float)
-        found = tuple(np.linalg.lstsq(matrix, values, rcond=None)[0].tolist())
-        near = float(np.abs(matrix @ np.array(found) - values).max()) <= _NEAR
-        return found, _law(found, list(terms), matrix, about=noisy or not near)
+        return law(np.linalg.lstsq(matrix, values, rcond=None)[0], list(terms), matrix)
     # A law says more than its points only if there are more points than coefficients.
     for degree in range(min(3, len(ns) - 1)):
-        found = tuple(np.polyfit(ns, values, degree).tolist())
-        if not noisy and float(np.abs(np.polyval(found, ns) - values).max()) <= _NEAR:
-            return found, _law(found, _powers(name, degree), np.vander(ns, degree + 1), about=False)
-    degree = int(np.ptp(values) > _FLAT)
-    found = tuple(np.polyfit(ns, values, degree).tolist())
-    return found, _law(found, _powers(name, degree), np.vander(ns, degree + 1), about=True)
+        if not (exact := power(degree)).about:
+            return exact
+    return power(int(np.ptp(values) > _FLAT * min(1.0, largest)), about=True)
 
 
 def _powers(name: str, degree: int) -> list[str]:
     return [f"{name}{_EXPONENTS[power]}" if power else "" for power in range(degree, -1, -1)]
-
-
-def _law(
-    coefficients: Sequence[float], terms: Sequence[str], matrix: npt.NDArray[Any], *, about: bool
-) -> str:
-    """Write a law with as many decimals as it needs to give its figures."""
-    least, share = (1, _ROUNDED_ABOUT) if about else (2, _ROUNDED)
-    values = matrix @ np.array(coefficients)
-    most = np.maximum(2 * _NEAR, share * np.abs(values))
-    for decimals in range(least, _MOST_DECIMALS + 1):
-        rounded = np.round(coefficients, decimals)
-        if (np.abs(matrix @ rounded - values) <= most).all():
-            break
-        if not about and not rounded.any() and np.abs(values).max() < _SMALL:
-            break
-    return _written([float(number) for number in rounded], terms, decimals, about=about)
 
 
 def _written(numbers: Sequence[float], terms: Sequence[str], decimals: int, *, about: bool) -> str:

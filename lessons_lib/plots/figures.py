@@ -70,8 +70,8 @@ def draw_sweep(
         for position, (curve, label) in enumerate(zip(result, labels, strict=True)):
             end = _draw_curve(ax, curve, position, size)
             ends.append(LineEnd(end, label, colour(position), bold=True))
-        top = max(max(curve.values.values()) for curve in result)
-        ax.set_ylim(0, 1.12 * size * max(top, 1e-9))
+        top = max(max(curve.nbytes.values()) for curve in result)
+        ax.set_ylim(0, 1.12 * max(top, 1e-9 * size))
         ax.set_xlim(min(ns) - 0.04 * (max(ns) - min(ns)), max(ns))
         what = QUANTITIES[result.quantity]
         ax.set_ylabel(f"{what} in {byte_axis(ax.yaxis, label=False)}")
@@ -90,12 +90,13 @@ def draw_sweep(
 def _draw_curve(ax: Axes, curve: Curve, position: int, size: int) -> float:
     """Draw one function's figures; give where its line ends, in bytes."""
     ns = np.array(list(curve.values), float)
-    values = np.array(list(curve.values.values())) * size
+    values = np.array(list(curve.nbytes.values()), float)
     look: dict[str, Any] = {"color": colour(position), "zorder": 3, "clip_on": False}
     if len(curve.coefficients) <= 3 and curve.law and not curve.noisy:
         smooth = np.linspace(ns[0], ns[-1], 80)
         fitted = np.polyval(curve.coefficients, smooth) * size
-        through = np.abs(np.polyval(curve.coefficients, ns) * size - values).max() < 0.02 * size
+        off = np.abs(np.polyval(curve.coefficients, ns) * size - values).max()
+        through = off <= 0.02 * min(size, values.max())
         line = (smooth, fitted) if through else (ns, values)
     else:
         line = (ns, values)

@@ -171,6 +171,34 @@ def test_law_of_what_is_small_has_a_unit_of_its_own(x: Any) -> None:
     assert repr(found).splitlines()[1].split() == ["losses", *"20 B 40 B 160 B 4 n B".split()]
 
 
+def test_a_law_gives_the_figures_beside_it() -> None:
+    column, row = tf.ones([320, 1]), tf.ones([1, 320])
+    functions = {
+        "a square and rows": lambda n: (column[:n] + row[:, :n], tf.tile(row[:, :1], [100, n])),
+        "a square": lambda n: column[:n] + row[:, :n],
+        "MiB": lambda n: tf.tile(row[:, :1], [2**12, n]),
+    }
+    with plain_units():
+        found = sweep(functions, n=(64, 128, 192, 320), quantity="kept")
+    assert [curve.law_in(found.unit) for curve in found] == [
+        "(4 n² + 400 n) B",
+        "4 n² B",
+        "16 n KiB",
+    ]
+    assert found["a square"].nbytes == {n: 4 * n * n for n in (64, 128, 192, 320)}
+    assert found["a square"].coefficients == pytest.approx((4 / MIB, 0, 0), abs=1e-9)
+
+
+def test_small_figures_are_not_taken_for_equal_ones() -> None:
+    small = {10: 0.010, 20: 0.015, 40: 0.020}
+    assert fitted(small, "n").about
+    assert not fitted(dict.fromkeys(small, 0.015), "n").about
+    # 1 KiB more each time, of MiB.
+    noisy = fitted({n: n / 1024 for n in (10, 20, 40)}, "n", noisy=True)
+    assert noisy.written() == ("≈ 0.0 n", False)
+    assert noisy.written(1024) == ("≈ 1.0 n", True)
+
+
 @pytest.mark.parametrize(
     ("figures", "law"),
     [
@@ -195,19 +223,19 @@ def test_law_of_what_is_small_has_a_unit_of_its_own(x: Any) -> None:
 def test_a_law_is_said_only_where_it_goes_through_all_points(
     figures: dict[int, float], law: str
 ) -> None:
-    assert fitted(figures, "n")[1] == law
+    assert fitted(figures, "n").written().text == law
 
 
 def test_noisy_laws_keep_their_form() -> None:
-    assert fitted({5: 5, 10: 10, 40: 40}, "n", noisy=True)[1] == "≈ 1.0 n"
-    assert fitted({5: 7, 10: 7, 40: 7}, "n", noisy=True)[1] == "≈ 7.0"
+    assert fitted({5: 5, 10: 10, 40: 40}, "n", noisy=True).written().text == "≈ 1.0 n"
+    assert fitted({5: 7, 10: 7, 40: 7}, "n", noisy=True).written().text == "≈ 7.0"
 
 
 def test_laws_of_other_terms() -> None:
     terms = {"n/k": lambda k: 64 / k, "k": lambda k: k, "": lambda k: 1.0}
     figures = {k: 64 / k + k + 3 for k in (1, 4, 8, 16)}
-    assert fitted(figures, "k", terms=terms)[1] == "n/k + k + 3"
-    assert fitted(figures | {64: 80}, "k", terms=terms)[1].startswith("≈ ")
+    assert fitted(figures, "k", terms=terms).written().text == "n/k + k + 3"
+    assert fitted(figures | {64: 80}, "k", terms=terms).about
 
 
 @pytest.mark.parametrize(
