@@ -25,7 +25,11 @@ from lessons_lib.recording.recording import Recording
 
 PEAK: Final = "peak_mib"
 KEPT: Final = "kept_mib"
-_STEPS: Final = {"train": "train_function", "validation": "test_function"}
+_STEPS: Final = {
+    "train": "train_function",
+    "validation": "test_function",
+    "prediction": "predict_function",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class BatchMemory:
     epoch, batch : int
         Numbers from 0, as Keras counts.
     phase : str
-        ``"train"`` or ``"validation"``.
+        ``"train"``, ``"validation"`` (or ``evaluate``) or ``"prediction"``.
     peak_bytes, kept_bytes : int
         Highest growth, and growth at the end, over the batch's start.  What is kept can be
         negative: results of the batch before are dropped.
@@ -103,7 +107,7 @@ class FitMemory(Result):
         number : int
             From 0, as Keras counts.
         phase : str
-            ``"train"`` or ``"validation"``.
+            ``"train"``, ``"validation"`` or ``"prediction"``.
         """
         return tuple(b for b in self.batches if b.epoch == number and b.phase == phase)
 
@@ -189,7 +193,7 @@ class _Log:
 
 
 class MemoryCallback:
-    """Watch the memory of each batch of a Keras model's ``fit`` (or ``evaluate``).
+    """Watch the memory of each batch of a Keras model's ``fit``, ``evaluate`` or ``predict``.
 
     Every batch's logs get ``peak_mib`` and ``kept_mib``; an epoch's get its highest peak and the
     sum of what was kept in its batches and between them, and with validation data ``val_peak_mib``
@@ -274,21 +278,25 @@ class MemoryCallback:
         self._watch("train", batch)
 
     def on_test_begin(self, logs: Any = None) -> None:
-        """Add what the training kept since its latest step."""
+        """Add what was kept since the latest step of a training, if there is one."""
         self._drop_left_over()
         self._log.settle()
 
-    def on_test_end(self, logs: Any = None) -> None:
-        """Add what the validation kept since its latest step."""
-        self._log.settle()
+    on_predict_begin = on_test_begin
 
     def on_train_end(self, logs: Any = None) -> None:
         """Add what was kept since the latest step."""
         self._log.settle()
 
+    on_test_end = on_predict_end = on_train_end
+
     def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Record the step that is about to run."""
         self._watch("validation", batch)
+
+    def on_predict_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """Record the step that is about to run."""
+        self._watch("prediction", batch)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Add the figures to the batch's logs."""
@@ -297,6 +305,10 @@ class MemoryCallback:
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         """Add the figures to the batch's logs."""
         self._tell(logs, self._log.batches[-1:] if self._ran("validation") else [])
+
+    def on_predict_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Add the figures to the batch's logs."""
+        self._tell(logs, self._log.batches[-1:] if self._ran("prediction") else [])
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Add the figures to the epoch's logs."""

@@ -23,6 +23,7 @@ from lessons_lib.plots.theme import arrange, canvas, quiet_grid, set_alt
 _LOOKS: Final = {
     "train": ("peak of a training batch", Style(PALETTE[3])),
     "validation": ("peak of a validation batch", Style(PALETTE[5], "///")),
+    "prediction": ("peak of a predicted batch", Style(PALETTE[2], "...")),
 }
 _KEPT: Final = Style(PALETTE[4])
 

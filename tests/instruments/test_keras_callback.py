@@ -45,6 +45,9 @@ def make_model(tensors: int = 1, *, fail_at: int = -1, **options: Any) -> Any:
             made = tf.random.uniform([1024, 1024])
             return {"loss": tf.reduce_sum(made)}
 
+        def predict_step(self, data: Any) -> Any:
+            return tf.reduce_sum(tf.random.uniform([512, 1024]), axis=1)
+
     model = Model()
     model.compile("sgd", "mse", **options)
     return model
@@ -224,6 +227,26 @@ def test_second_fit_begins_anew_and_evaluate_is_watched_too() -> None:
     x = tf.zeros([4, 2])
     model.evaluate(x, x, batch_size=2, verbose=0, callbacks=[memory])
     assert [b.phase for b in memory.result.batches[-2:]] == ["validation"] * 2
+
+
+def test_predict_is_watched_too() -> None:
+    model, memory = make_model(run_eagerly=True), MemoryCallback()
+    told: list[dict[str, float]] = []
+    told_by = tf.keras.callbacks.LambdaCallback()
+    told_by.on_predict_batch_end = lambda batch, logs: told.append(dict(logs))
+    result = model.predict(tf.zeros([8, 2]), batch_size=2, verbose=0, callbacks=[memory, told_by])
+    assert result.shape == (4 * 512,)
+    batches = memory.result.epoch(0, "prediction")
+    assert batches == memory.result.batches
+    assert [batch.batch for batch in batches] == [0, 1, 2, 3]
+    assert all(2 * S <= batch.peak_bytes < 2 * S + LITTLE for batch in batches)
+    assert [logs["peak_mib"] for logs in told] == [batch.peak_bytes / S for batch in batches]
+    assert "prediction" in memory._repr_html_()
+    (outline,) = memory.plot().collections
+    assert outline.get_datalim(outline.axes.transData).ymax == memory.result.peak_bytes
+    before = memory.result
+    model.predict(tf.zeros([8, 2]), batch_size=2, verbose=0)  # another's work
+    assert memory.result == before
 
 
 def test_it_is_a_keras_callback_and_can_be_derived_from_and_copied() -> None:
