@@ -171,6 +171,14 @@ class Roles:
             return Purpose(category, phase, layer)
         return replace(self._held(holders[0], phase, layer), before=category)
 
+    def given(self, path: tuple[str, ...]) -> Purpose:
+        """Tell whose a constant is that an operation became, by the variable that takes it over."""
+        number = self.numbers.get(path)
+        variable = None if number is None else self._assigned(number, 0)
+        if variable is None:
+            return Purpose()
+        return replace(self._held(variable, None, None), before=Category.OTHER)
+
     def _held(self, index: int, phase: Phase | None, layer: str | None) -> Purpose:
         variable = self.flow.variables[index]
         layer = variable.layer or layer

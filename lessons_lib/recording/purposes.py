@@ -11,11 +11,12 @@ begins.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
+from lessons_lib.common.internals import is_registered
 from lessons_lib.common.origins import Origin
 from lessons_lib.recording import eager_notes
 from lessons_lib.recording.buffers import FOLDED, Ints, Purpose, Site
@@ -67,7 +68,13 @@ class Purposes:
         path : callable
             Gives the calls that an operation is in, and itself, by the runtime's name.
         """
-        return self._role(self._roles_of(function, path), path(event.op), event, site)
+        roles = self._roles_of(function, path)
+        if site.kind == FOLDED and roles is not None and site.name:
+            # What gives variables first values runs once; another function keeps its constants.
+            place = path(site.name)
+            if place is not None and not is_registered(function):
+                return roles.given(place)
+        return self._role(roles, path(event.op), event, site)
 
     def of_session(self, roles: Roles, event: MemoryEvent, site: Site, path: _Path) -> Purpose:
         """Tell what an operation of a graph made that a ``tf.compat.v1.Session`` ran."""
@@ -190,9 +197,9 @@ class _Settling:
     """
 
     def __init__(
-        self, memory: Sequence[MemoryEvent], sites: list[int], table: Described, earlier: Earlier
+        self, segment: Segment, sites: list[int], table: Described, earlier: Earlier
     ) -> None:
-        self.memory = memory
+        self.memory, self._calls = segment.memory, segment.function_calls
         self._sites = sites
         self._table = table
         self._earlier = earlier.sites
@@ -200,6 +207,12 @@ class _Settling:
         numbers = {*sites, *(self._site(row) for row in self.alive.values())}
         #: Descriptions of what was made in the forward pass.
         self.forward = {number for number in numbers if self._is_undecided(number)}
+        #: Descriptions of what was computed before a function ran that gives variables values.
+        self.given = {
+            number
+            for number in numbers
+            if number >= 0 and (site := table.sites[number]).kind == FOLDED and site.purpose.held
+        }
         self.undecided = {
             address: row for address, row in self.alive.items() if self._site(row) in self.forward
         }
@@ -232,11 +245,21 @@ class _Settling:
         if self._sites[index] in self.forward:
             self.undecided[address] = index
 
-    def free(self, address: int) -> None:
-        self.alive.pop(address, None)
+    def free(self, address: int, time: int) -> None:
+        made = self.alive.pop(address, None)
+        if made is not None and made >= 0 and self._is_tried(made, time):
+            self.change(made, Purpose())
         made = self.undecided.pop(address, None)
         if made is not None:
             self._decide(made, Category.TEMPORARIES)
+
+    def _is_tried(self, made: int, time: int) -> bool:
+        """Tell whether a first value was computed on trial: it is freed within the call."""
+        event = self.memory[made]
+        calls = self._calls.get(event.thread, ())
+        return self._site(made) in self.given and any(
+            begin <= event.time and time <= end for begin, end, _ in calls
+        )
 
     def _decide(self, made: int, category: Category) -> None:
         old = self.purpose(made)
@@ -295,8 +318,8 @@ def settle(
         What is alive from the sessions before; descriptions are changed in place.
     """
     actions = _actions(segment, log)
-    state = _Settling(segment.memory, sites, table, earlier)
-    if not actions and not state.forward:
+    state = _Settling(segment, sites, table, earlier)
+    if not (actions or state.forward or state.given):
         return
     waiting = iter(actions)
     following = next(waiting, None)
@@ -307,7 +330,7 @@ def settle(
         if event.allocates:
             state.allocate(index, event.address)
         else:
-            state.free(event.address)
+            state.free(event.address, event.time)
     while following is not None:
         following[2](state)
         following = next(waiting, None)

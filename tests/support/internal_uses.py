@@ -213,6 +213,13 @@ def _set_up() -> None:
     assert set(info) >= {"current", "peak"}
 
 
+def _registered() -> None:
+    concrete = _squared().get_concrete_function(tf.constant(1.0))
+    name = str(concrete.function_def.signature.name)
+    assert internals.is_registered(name)
+    assert not internals.is_registered("__inference_no_such_function_0")
+
+
 def _caches() -> None:
     cleaners = dict(internals.cache_cleaners())
     assert set(cleaners) == {"scalar", "kernel"}
@@ -307,6 +314,7 @@ USES: dict[str, Callable[[], None]] = {
     "DatasetV2._functions": _pipeline,
     "IteratorSpec._element_spec": _elements,
     "Context._handle": _set_up,
+    "Context.has_function": _registered,
     "Context._initialized": _set_up,
     "Context.ensure_initialized": _set_up,
     "Context.clear_kernel_cache": _caches,

@@ -143,6 +143,12 @@ def context_handle() -> Any:
     return _context()._handle
 
 
+@of_object("Context.has_function", "whose the first values of variables are", "they are “other”")
+def is_registered(function: str) -> bool:
+    """Tell whether a function, by the runtime's name, may run again."""
+    return bool(_context().has_function(function))
+
+
 @of_object("Context.ensure_initialized", "keeping log lines of the set-up back", "they show")
 def set_runtime_up() -> None:
     """Set devices up, as the first operation would."""
