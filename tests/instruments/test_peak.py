@@ -12,8 +12,9 @@ import pytest
 from lessons_lib.common.results import alt_text
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.units import KIB, MIB, Unit, plain_units, use_unit
+from lessons_lib.instruments.laws import fitted
 from lessons_lib.instruments.peak import Peak, in_graph, peak
-from lessons_lib.instruments.sweep import fitted, sweep
+from lessons_lib.instruments.sweep import sweep
 from lessons_lib.instruments.tracing import TraceCounter
 
 S = 256 * KIB
