@@ -204,16 +204,25 @@ def sweep(
     curves = {}
     for label, fn in functions.items():
         peaks = {n: peak(fn, n, repeats=repeats, noisy=label in marked) for n in values}
-        about = any(measured.noisy for measured in peaks.values())
         nbytes = {n: _bytes(measured, quantity) for n, measured in peaks.items()}
-        rounded = {n: unit.of(size) for n, size in nbytes.items()}
-        figures = {n: size / unit.nbytes for n, size in nbytes.items()}
-        law = fitted(figures, name, terms=terms, noisy=about)
-        small = in_smaller_unit(law, unit, max(nbytes.values()))
-        curves[label] = Curve(
-            label, peaks, rounded, nbytes, law.coefficients, law.written().text, about, small
-        )
+        curves[label] = _curve(label, peaks, nbytes, unit, name, terms)
     return Sweep(name, quantity, curves, unit)
+
+
+def _curve(
+    label: str,
+    peaks: dict[int, Peak],
+    nbytes: dict[int, int],
+    unit: Unit,
+    name: str,
+    terms: Terms | None,
+) -> Curve:
+    noisy = any(measured.noisy for measured in peaks.values())
+    figures = {n: size / unit.nbytes for n, size in nbytes.items()}
+    law = fitted(figures, name, terms=terms, noisy=noisy)
+    small = in_smaller_unit(law, unit, max(nbytes.values()))
+    values = {n: unit.of(size) for n, size in nbytes.items()}
+    return Curve(label, peaks, values, nbytes, law.coefficients, law.written().text, noisy, small)
 
 
 def _checked(
