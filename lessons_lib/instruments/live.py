@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -242,10 +243,7 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     names = check_count(names, "names", 0)
     kinds = Kinds()
     gc.collect()
-    things: list[Any] = []
-    for found in kinds.choose(gc.get_objects(), _WANTED).values():
-        things += found
-    found = []
+    things = [*itertools.chain.from_iterable(kinds.choose(gc.get_objects(), _WANTED).values())]
     extents = [_extent(thing, kinds.of(thing)) for thing in things]
     order = sorted(range(len(things)), key=lambda i: (-extents[i][1], extents[i][0]))
     largest = [things[i] for i in order[:names]]

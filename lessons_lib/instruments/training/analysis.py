@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lessons_lib.instruments.training.recorded_step import Functions, Mode, RecordedStep
+from lessons_lib.instruments.training.recorded_step import FunctionsRun, Mode, RecordedStep
 from lessons_lib.instruments.training.result import (
     CategorySeries,
     LayerBytes,
@@ -65,7 +65,7 @@ def analyse(name: str, mode: Mode, size: int, runs: Sequence[RecordedStep]) -> T
     )
 
 
-def _notes(mode: Mode, ran: Functions) -> Iterator[str]:
+def _notes(mode: Mode, ran: FunctionsRun) -> Iterator[str]:
     if mode is Mode.XLA:
         yield _XLA.format("The step")
     else:

@@ -76,7 +76,7 @@ def traced(
 
 
 @dataclass(frozen=True, slots=True)
-class Functions:
+class FunctionsRun:
     """What ran in a step that allocated.
 
     Attributes
@@ -120,7 +120,7 @@ class RecordedStep:
         first = int(np.searchsorted(times, self.started, side="right")) - 1
         return max(first, 0), max(int(np.searchsorted(times, self.ended)), 1)
 
-    def functions(self) -> Functions:
+    def functions(self) -> FunctionsRun:
         """Tell which functions ran, of those that allocated."""
         store = self.recording.buffers
         first, stop = self.window() if len(store.times) else (0, 0)
@@ -131,7 +131,7 @@ class RecordedStep:
             tuple(sorted(name for name, is_compiled in names if is_compiled is wanted))
             for wanted in (False, True)
         )
-        return Functions(graphs, compiled, any(site.function is None for site in sites))
+        return FunctionsRun(graphs, compiled, any(site.function is None for site in sites))
 
     def series(self) -> tuple[Floats, Ints]:
         """Give the live bytes of each category during the step, and when they change."""

@@ -100,8 +100,7 @@ def training_memory(
     try:
         if isinstance(model, tf.keras.Model):
             build_as_fit_does(model, target.batch.data)
-        # A step is recorded many times, and each time garbage is collected first.
-        with quick_collection():
+        with quick_collection():  # garbage is collected before each recorded step
             result, has_graphs = _measured(target, state)
             if limit is not None:
                 target = replace(target, has_graphs=has_graphs)
