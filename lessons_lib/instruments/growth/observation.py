@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from lessons_lib.common.source import Line
@@ -18,7 +18,7 @@ CALLS: Final = 3
 TARGETS: Final = frozenset(
     {
         *(Kind.TENSOR, Kind.VARIABLE, Kind.FUNCTION, Kind.CONCRETE),
-        *(Kind.GRAPH, Kind.DATASET, Kind.ITERATOR, Kind.TAPE),
+        *(Kind.GRAPH, Kind.DATASET, Kind.ITERATOR, Kind.TAPE, Kind.TABLE),
     }
 )
 
@@ -89,6 +89,16 @@ class Group:
     constant_bytes: float = 0.0
     text_bytes: float = 0.0
 
+    def of_one_in(self, calls: int) -> Group:
+        """Give what a call adds on average, if so many were observed as one."""
+        return replace(
+            self,
+            held=replace(self.held, per_call=self.held.per_call / calls),
+            target_bytes=self.target_bytes / calls,
+            constant_bytes=self.constant_bytes / calls,
+            text_bytes=self.text_bytes / calls,
+        )
+
     @property
     def bytes_per_call(self) -> float:
         """Bytes that each call adds to this group."""
@@ -133,6 +143,23 @@ class Observation:
     def of(self, *kinds: Kind) -> tuple[Group, ...]:
         """Give the groups of some kinds, most bytes first."""
         return tuple(group for group in self.groups if group.kind in kinds)
+
+    def of_one_in(self, calls: int) -> Observation:
+        """Give what a call leaves behind on average, if so many were observed as one."""
+        if calls == 1:
+            return self
+        return replace(
+            self,
+            groups=tuple(group.of_one_in(calls) for group in self.groups),
+            heap=replace(
+                self.heap,
+                small=self.heap.small / calls,
+                large=self.heap.large / calls,
+                numpy=self.heap.numpy / calls,
+            ),
+            lost_tables=replace(self.lost_tables, per_call=self.lost_tables.per_call / calls),
+            garbage=self.garbage / calls,
+        )
 
     @property
     def arrays(self) -> tuple[Group, ...]:

@@ -4,8 +4,7 @@
 that no byte is accused twice.  Counts of living objects are exact, so they accuse first.  Tensor
 bytes that nothing in Python accounts for go to what was accused already, or to the datasets.  What
 the C heap gains beyond all that is native memory: of living objects, of lost tables, or without a
-name.  The resident set accuses only when nothing else does, and only the allocator.  Bytes are
-per call.
+name.  The resident set accuses only the allocator, when nothing else does.  Bytes are per call.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from lessons_lib.instruments.growth.thresholds import (
     VARIABLE_COST,
     VIEWS_SHARE,
 )
-from lessons_lib.instruments.growth.trend import Series, Shape
+from lessons_lib.instruments.growth.trend import Series
 from lessons_lib.instruments.holders.object_types import Kind
 from lessons_lib.instruments.holders.reachability import Tier
 
@@ -159,14 +158,16 @@ def _tensors(case: GrowthCase, _: CacheTest) -> None:
     if count.grows and size.slope < 0:
         return  # more of them, and yet fewer bytes: a cache that changes, whatever its number does
     nbytes = max(0.0, size.slope)
-    datasets = case.evidence.datasets.grows
-    if datasets and nbytes < SETTINGS_CEILING and groups and all(g.in_dataset for g in groups):
+    datasets, tables = case.evidence.datasets.grows, case.seen.of(Kind.TABLE)
+    of_others = tables or (datasets and groups and all(g.in_dataset for g in groups))
+    if of_others and nbytes < SETTINGS_CEILING:
         return
     text, exact, paid = _tensors_text(case), True, None
-    if count.grows and not datasets and (pinned := _pinned(case, nbytes, count)):
+    if count.grows and not (datasets or tables) and (pinned := _pinned(case, nbytes, count)):
         nbytes += pinned
         case.hidden = 0.0
-        text += "; they are slices, and each keeps the whole tensor that it was cut from"
+        text += "; they" if count.slope <= 1 else "; some of them"
+        text += " are slices, and each keeps the whole tensor that it was cut from"
         exact = False
     elif case.hidden <= max(nbytes, 1024 * count.slope):
         case.hidden = 0.0  # the allocator's rounding of these same buffers
@@ -241,16 +242,20 @@ def _shared_arrays(case: GrowthCase, _: CacheTest) -> None:
     case.add(Cause.PYTHON_OBJECTS, case.take("hidden"), text, _held(arrays))
 
 
-def _datasets(case: GrowthCase, _: CacheTest) -> None:
-    datasets, tables = case.evidence.datasets, case.evidence.table_entries
-    if tables.grows and not datasets.grows:
-        # In a table or queue, or in C++ memory that no tensor counter sees.
-        nbytes = case.take("hidden") or case.native
-        case.native = 0.0
-        entries = counted(tables.slope, "entry", "entries")
-        text = f"Lookup tables or queues gain {entries} a call"
-        case.add(Cause.RETAINED_TENSORS, nbytes, text, case.seen.suspects)
+def _tables(case: GrowthCase, _: CacheTest) -> None:
+    entries, made = case.evidence.table_entries, case.seen.of(Kind.TABLE)
+    if not (entries.grows or made) or case.evidence.datasets.grows:
         return
+    nbytes, case.native = case.take("hidden") or case.native, 0.0
+    new = sum(group.held.per_call for group in made)
+    gain = f"gain {counted(entries.slope, 'entry', 'entries')} a call"
+    text = f"Lookup tables or queues {f'multiply: {new:.3g} more a call' if made else gain}"
+    cause = Cause.NATIVE_MEMORY if made else Cause.RETAINED_TENSORS
+    case.add(cause, nbytes, text, _held(made) or case.seen.suspects)
+
+
+def _datasets(case: GrowthCase, _: CacheTest) -> None:
+    datasets = case.evidence.datasets
     if datasets.grows:
         how = f"Datasets and iterators multiply ({datasets.slope:.3g} more a call)"
         nbytes = case.take("hidden", "small", "large", "native") + _unheld_arrays(case)
@@ -362,9 +367,8 @@ def _native(case: GrowthCase, _: CacheTest) -> None:
 
 def _allocator(case: GrowthCase, _: CacheTest) -> None:
     rss = case.evidence.rss
-    if not all(finding.cause is Cause.RUNTIME_CACHE for finding in case.findings):
-        return
-    if rss.shape is not Shape.GROWS or rss.second_half_rise() < RESIDENT_FLOOR:
+    alone = all(finding.cause is Cause.RUNTIME_CACHE for finding in case.findings)
+    if not (alone and rss.grows and rss.second_half_rise() >= RESIDENT_FLOOR):
         return
     nbytes = rss.slope - sum(finding.bytes_per_call for finding in case.findings)
     if nbytes < RESIDENT_SHARE * rss.slope:
@@ -387,6 +391,7 @@ RULES: Final[tuple[Callable[[GrowthCase, CacheTest], None], ...]] = (
     _tensors,
     _lost_tables,
     _shared_arrays,
+    _tables,
     _datasets,
     _runtime,
     _objects,

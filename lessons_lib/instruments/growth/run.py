@@ -37,6 +37,7 @@ from lessons_lib.instruments.growth.rules import judge
 from lessons_lib.instruments.growth.sampler import Sampler
 from lessons_lib.instruments.growth.tensor_cost import requested_bytes, tensor_cost
 from lessons_lib.instruments.growth.triggers import (
+    calls_per_rise,
     leaves_to_find,
     may_be_cache,
     may_be_slices,
@@ -64,6 +65,15 @@ class _Steps:
         self.numbered = numbered
         self.number = 0
         self.seconds = float("inf")  # of this thread, in the quickest call
+
+    def times(self, several: int) -> Callable[[], None]:
+        """Give what calls the step several times."""
+
+        def calls() -> None:
+            for _ in range(several):
+                self()
+
+        return calls
 
     def __call__(self) -> None:
         start = time.thread_time()
@@ -104,7 +114,8 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
     Notes
     -----
     When something grows, the step is called up to 13 times more to find out what holds it, three of
-    them with tracemalloc if they are quick.  The search for holders takes 10 s at most.  Garbage is
+    them with tracemalloc if they are quick; up to eight times as often if it only grows at every
+    eighth call.  The search for holders takes 10 s at most.  Garbage is
     collected after each call, unless the program has switched that off.  See `BLIND` for what is
     not seen.
 
@@ -171,7 +182,8 @@ def _explained(
             wanted=partial(leaves_to_find, evidence),
             frames=FEW_FRAMES if evidence.graphs.grows else FRAMES,
         )
-        seen, extra = _look(call, sampler.baseline, budget, plan)
+        period = calls_per_rise(evidence)
+        seen, extra = _look(call, period, sampler.baseline, budget, plan)
     finally:
         if not tracing and tracemalloc.is_tracing():
             tracemalloc.stop()
@@ -182,16 +194,18 @@ def _explained(
         extra += said
     cost = tensor_cost() if evidence.live_tensors.grows else 0.0
     may_record = may_be_slices(evidence) and not is_recording()
-    requested = requested_bytes(call) if may_record else None
+    requested = requested_bytes(call.times(period)) if may_record else None
+    requested = None if requested is None else requested / period
     seen = replace(seen, suspects=suspects, tensor_cost=cost, requested=requested)
     return seen, cache, extra
 
 
 def _look(
-    call: _Steps, baseline: HeapBaseline, budget: SearchBudget, plan: ObservationPlan
+    call: _Steps, period: int, baseline: HeapBaseline, budget: SearchBudget, plan: ObservationPlan
 ) -> tuple[Observation, list[str]]:
     try:
-        seen, notes = observe(call, call.step, baseline, budget, plan=plan), list[str]()
+        several = observe(call.times(period), call.step, baseline, budget, plan=plan)
+        seen, notes = several.of_one_in(period), list[str]()
     except Exception as error:
         # The measured calls went well; a step that runs out of data must not spoil the answer.
         text = f"The holders could not be searched: call {call.number} raised "

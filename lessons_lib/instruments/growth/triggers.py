@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from lessons_lib.common.system import LEAST_CHUNK
 from lessons_lib.instruments.growth.case import GrowthCase
 from lessons_lib.instruments.growth.counters import Evidence
@@ -22,6 +24,7 @@ from lessons_lib.instruments.holders.heap import Leaves
 
 #: What an eager tensor takes of Python's small blocks, at most.
 _TENSOR_OBJECT: Final = 512
+_LONGEST: Final = 8  # calls between two rises that are waited for
 
 
 def needs_look(evidence: Evidence) -> bool:
@@ -42,6 +45,25 @@ def needs_look(evidence: Evidence) -> bool:
         evidence.c_heap,
     )
     return any(series.grows for series in watched) or _more_blocks(evidence)
+
+
+def calls_per_rise(evidence: Evidence) -> int:
+    """Tell after how many calls all that grows has risen: a step may keep a thing now and then."""
+    counts = (
+        evidence.live_tensors,
+        evidence.variables,
+        evidence.functions,
+        evidence.concrete_functions,
+        evidence.graphs,
+        evidence.datasets,
+        evidence.python_objects,
+    )
+    pauses = [1]
+    for series in counts:
+        if series.grows:
+            rises = np.flatnonzero(np.diff(series.values) > 0)
+            pauses.append(int(np.diff(rises).max(initial=1)))
+    return min(max(pauses), _LONGEST)
 
 
 def _more_blocks(evidence: Evidence) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lessons_lib.common.runtime import tf
-from lessons_lib.instruments.growth import Cause, Growth
+from lessons_lib.instruments.growth import Cause, Growth, growth
 from lessons_lib.instruments.growth.causes import counted
 from tests.support.cases import or_further
 from tests.support.growing import libraries
@@ -155,3 +155,32 @@ def test_one_is_singular() -> None:
     assert counted(1, "operation") == "1 operation"
     assert counted(2000, "entry", "entries") == "2,000 entries"
     assert counted(0.5, "trace") == "0.5 traces"
+
+
+def test_kept_tables_are_no_slices() -> None:
+    buckets, tables = 2**13, {}
+
+    def step(i: int) -> None:
+        tables[i] = tf.lookup.experimental.DenseHashTable(
+            tf.int64, tf.float32, -1.0, -1, -2, initial_num_buckets=buckets
+        )
+
+    (found,) = growth(step, iterations=8).causes
+    assert (found.cause, found.text) == (
+        Cause.NATIVE_MEMORY,
+        "Lookup tables or queues multiply: 1 more a call.",
+    )
+    assert found.held[0].holder == "tables (dict) → DenseHashTable"
+    assert buckets * (8 + 4) <= found.bytes_per_call < 1.02 * buckets * (8 + 4)
+
+
+@pytest.mark.further
+def test_slices_among_others_are_called_so() -> None:
+    kept: list[Any] = []
+
+    def step() -> None:
+        kept.extend((tf.ones([16, 1024])[0], tf.ones([256])))
+
+    (found,) = growth(step, iterations=8).causes
+    assert found.bytes_per_call == (16 * 1024 + 256) * 4
+    assert "; some of them are slices" in found.text

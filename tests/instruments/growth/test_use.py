@@ -222,3 +222,30 @@ def test_answer_of_none_shows_itself() -> None:
     assert "do not grow" in alt_text(result)
     assert result.plot().get_title(loc="left") == "<lambda>: nothing grows"
     assert "Not seen" in result.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("every", "thing", "holder"),
+    [
+        (3, lambda: tf.fill([64, 64], 1.0), "kept (list) → tf.Tensor"),
+        pytest.param(5, lambda: {"a": [[] for _ in range(99)]}, "kept (list) → dict",
+                     marks=pytest.mark.further),
+        (1, lambda: tf.fill([64, 64], 1.0), "kept (list) → tf.Tensor"),
+    ],
+)  # fmt: skip
+def test_what_is_kept_now_and_then_has_its_holder(every: int, thing: Any, holder: str) -> None:
+    kept: list[Any] = []
+    calls = []
+
+    def step(i: int) -> None:
+        calls.append(i)
+        if i % every == 0:
+            kept.append(thing())
+
+    found = growth(step, iterations=15, warmup=2)
+    (held,) = found.causes[0].held
+    assert held.holder == holder
+    assert held.per_call == 1 / every
+    assert len(calls) <= 17 + 13 * every
+    if held.shape:
+        assert found.causes[0].bytes_per_call == round(64 * 64 * 4 / every)
