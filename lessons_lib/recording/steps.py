@@ -40,8 +40,8 @@ _SAID: Final = tuple(Said)
 _MOST_GROUPS: Final = 12
 #: Of longer rows of steps so many are compared, each with each.
 _MOST_LEVELS: Final = 400
-#: Among so few steps none is called unlike the others.
-_FEW: Final = 2
+#: Among so few steps none is called unlike the others, and no swing shows as one.
+_FEW: Final = 12
 
 
 class StepMark(NamedTuple):
@@ -133,8 +133,8 @@ class Steps(Result, Sequence[StepMemory]):
         """What a steady step keeps, in bytes; 0 where there is none.
 
         Where steps keep unlike amounts, as with a log that is written every tenth step, the growth
-        from step to step: the median over all pairs (Theil-Sen), without the one step that is most
-        unlike the others.
+        from step to step: of a few steps what all keep together, divided by their number; of more
+        the median over all pairs (Theil-Sen), without the one step most unlike the others.
         """
         return _per_step(self.steady)
 
@@ -164,9 +164,11 @@ def _per_step(steps: Sequence[StepMemory]) -> int:
     kept = np.array([step.kept_bytes for step in steps], np.float64)
     if len(steps) <= 1 or (kept == kept[0]).all():
         return steps[0].kept_bytes if steps else 0
+    if len(kept) <= _FEW:
+        return round(kept.mean())
     usual = np.median(kept)
     unlike = np.abs(kept - usual)
-    if len(kept) > _FEW and (unlike == unlike.max()).sum() == 1:
+    if (unlike == unlike.max()).sum() == 1:
         kept[unlike.argmax()] = usual
     levels = np.concatenate(([0], kept.cumsum()))
     at = np.unique(np.linspace(0, len(kept), _MOST_LEVELS).round().astype(np.int64))

@@ -56,6 +56,10 @@ def test_a_loop_says_its_steps():
         ([0] * 10 + [64 * MIB] + [0] * 10, "kept ≈ 0 B a step"),
         ([MIB, MIB, MIB, -3 * MIB] * 5, "kept ≈ 0 B a step"),
         ([MIB] * 20, "kept 1 MiB a step"),
+        ([MIB, -MIB, -MIB], "kept ≈ -341.333 KiB a step"),  # MIB / 3
+        ([3 * MIB, -MIB, 0, -2 * MIB], "kept ≈ 0 B a step"),
+        ([0, 0, 0, 2 * MIB], "kept ≈ 512 KiB a step"),
+        ([MIB] * 4, "kept 1 MiB a step"),
     ],
 )
 def test_steps_that_keep_unlike_amounts_tell_their_growth(kept: list[int], told: str) -> None:
