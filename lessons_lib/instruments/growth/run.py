@@ -163,7 +163,7 @@ def _measured(
         call()
         sampler.read()
         if number == warmup:
-            sampler.remember_graphs()
+            sampler.remember_sizes()
     return sampler
 
 
@@ -226,8 +226,8 @@ def _suspects(
     sampler: Sampler, evidence: Evidence, step: Callable[..., Any], budget: SearchBudget
 ) -> tuple[Retained, ...]:
     """Name what is alive all the time and may be what grows, such as a graph or a dataset."""
-    things: list[Any] = sampler.living(Kind.TABLE) if evidence.table_entries.grows else []
-    things += sampler.grown_graphs() if evidence.graph_ops.grows else []
+    things: list[Any] = sampler.grown(Kind.TABLE) if evidence.table_entries.grows else []
+    things += sampler.grown(Kind.GRAPH) if evidence.graph_ops.grows else []
     if evidence.hidden_bytes.grows and not evidence.datasets.grows:
         things += sampler.living(Kind.ITERATOR, Kind.DATASET)
     if evidence.variable_bytes.grows and not evidence.variables.grows:

@@ -54,7 +54,6 @@ COLUMNS: Final[dict[str, tuple[str, str, float, float]]] = {
     "rss_trimmed": ("resident set size, trimmed", "bytes", 16384, 262144),
 }
 _JUMP: Final = 2**20
-_GAIN: Final = 3  # operations: fewer rises than that are no growth
 
 Weak = Callable[[], Any]
 
@@ -92,7 +91,7 @@ class Sampler:
         self.rows: dict[str, Floats] = {name: np.full(readings, np.nan) for name in COLUMNS}
         self.waiting = np.zeros(readings)  # tensor bytes that only the collector could free
         self.count = 0
-        self._operations: dict[int, int] = {}
+        self._sizes: dict[int, float] = {}
         self._old: dict[Kind, list[Weak]] = {}
         self._old_tensors: list[tuple[Weak, tuple[int, int]]] = []
         for kind, things in self.kinds.choose(everything, _WATCHED).items():
@@ -148,21 +147,19 @@ class Sampler:
         self.rows["variables"][i] = len(variables)
         self.rows["variable_bytes"][i] = sum(map(_variable_bytes, variables))
 
-    def remember_graphs(self) -> None:
-        """Note the size of each graph that is alive now, for `grown_graphs`."""
-        graphs = self._find().of(Kind.GRAPH)
-        self._operations = {id(graph): operations_of(graph) for graph in graphs}
+    def remember_sizes(self) -> None:
+        """Note the size of each graph and table that is alive now, for `grown`."""
+        found = self._find()
+        self._sizes = {id(t): size(t) for kind, (size, _) in _SIZES.items() for t in found.of(kind)}
 
-    def grown_graphs(self) -> list[Any]:
-        """List living graphs that gained operations since `remember_graphs`, most first."""
-        gained = [
-            (operations_of(graph) - self._operations[id(graph)], graph)
-            for graph in self._find().of(Kind.GRAPH)
-            if id(graph) in self._operations
-        ]
-        grown = [(gain, graph) for gain, graph in gained if gain >= _GAIN]
-        grown.sort(key=operator.itemgetter(0), reverse=True)
-        return [graph for _, graph in grown]
+    def grown(self, kind: Kind) -> list[Any]:
+        """List living graphs or tables that gained something since `remember_sizes`, most first."""
+        size, least = _SIZES[kind]
+        living = [thing for thing in self._find().of(kind) if id(thing) in self._sizes]
+        gained = [(size(thing) - self._sizes[id(thing)], thing) for thing in living]
+        found = [(gain, thing) for gain, thing in gained if gain >= least]
+        found.sort(key=operator.itemgetter(0), reverse=True)
+        return [thing for _, thing in found]
 
     def living(self, *kinds: Kind) -> list[Any]:
         """List the objects of some kinds that are alive now."""
@@ -266,6 +263,13 @@ def operations_of(graph: Any) -> int:
         return int(count()) if callable(count) else len(graph.get_operations())
     except Exception:  # a graph that is being built by another thread
         return 0
+
+
+#: How large a thing is, and the least that it must gain: operations, and entries.
+_SIZES: Final[dict[Kind, tuple[Callable[[Any], float], int]]] = {
+    Kind.GRAPH: (operations_of, 3),
+    Kind.TABLE: (_entries, 1),
+}
 
 
 def is_orphan(graph: Any, owned: set[int]) -> bool:

@@ -184,3 +184,15 @@ def test_slices_among_others_are_called_so() -> None:
     (found,) = growth(step, iterations=8).causes
     assert found.bytes_per_call == (16 * 1024 + 256) * 4
     assert "; some of them are slices" in found.text
+
+
+@pytest.mark.parametrize("filled", or_further(["first", "second"], {"second"}))
+def test_the_table_that_grows_is_named(filled: str) -> None:
+    first, second = (
+        tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1) for _ in range(2)
+    )
+    table, values = {"first": first, "second": second}[filled], tf.range(50, dtype=tf.int64)
+    found = growth(lambda i: table.insert(values + 50 * i, values), iterations=6)
+    assert found.causes[0].text == "Lookup tables or queues gain 50 entries a call."
+    (held,) = found.causes[0].held
+    assert held.chain[0].startswith(f"{filled} in test_the_table_that_grows")

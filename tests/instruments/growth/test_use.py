@@ -230,7 +230,8 @@ def test_answer_of_none_shows_itself() -> None:
         (3, lambda: tf.fill([64, 64], 1.0), "kept (list) → tf.Tensor"),
         pytest.param(5, lambda: {"a": [[] for _ in range(99)]}, "kept (list) → dict",
                      marks=pytest.mark.further),
-        (1, lambda: tf.fill([64, 64], 1.0), "kept (list) → tf.Tensor"),
+        pytest.param(1, lambda: tf.fill([64, 64], 1.0), "kept (list) → tf.Tensor",
+                     marks=pytest.mark.further),
     ],
 )  # fmt: skip
 def test_what_is_kept_now_and_then_has_its_holder(every: int, thing: Any, holder: str) -> None:
