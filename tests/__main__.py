@@ -26,6 +26,7 @@ import tempfile
 import time
 import xml.etree.ElementTree as ET
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path, PurePath
@@ -111,14 +112,34 @@ def comparison() -> tuple[bool, str]:
     return True, "strict: Linux x86-64 with the tested versions"
 
 
-def run(name: str, *command: str) -> Step:
-    """Run a command of this Python from the project's root."""
-    print(f"\n=== {name}: python {' '.join(command)}", flush=True)
+def run(name: str, *command: str, keep: bool = False) -> Step:
+    """Run a command of this Python from the project's root; its output may be kept until it ends.
+
+    Parameters
+    ----------
+    name : str
+        Of the part, as the summary lists it.
+    *command : str
+        What Python gets.
+    keep : bool
+        For a command beside another one, whose output it would be mixed with.
+    """
+    title = f"\n=== {name}: python {' '.join(command)}\n"
+    if not keep:
+        print(title, end="", flush=True)
     begun = time.perf_counter()
-    code = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, stdin=subprocess.DEVNULL, check=False
-    ).returncode
-    return Step(name, time.perf_counter() - begun, code)
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if keep else None,
+        stderr=subprocess.STDOUT if keep else None,
+        text=True,
+        check=False,
+    )
+    if keep:
+        print(f"{title}{done.stdout}", end="", flush=True)
+    return Step(name, time.perf_counter() - begun, done.returncode)
 
 
 def run_pytest(name: str, *arguments: str, command: tuple[str, ...] = ("-m",)) -> Step:
@@ -155,8 +176,8 @@ def slowest_modules(report: str) -> tuple[tuple[float, str], ...]:
     return tuple(longest[:LISTED])
 
 
-def summarise(steps: list[Step]) -> int:
-    """Print what each part came to and, last, the counts; return the exit code."""
+def summarise(steps: list[Step], seconds: float) -> int:
+    """Print what each part came to, what all took and, last, the counts; return the exit code."""
     print("\n=== summary")
     for step in steps:
         tests = f"{step.passed} passed" if step.passed or step.failed or step.skipped else ""
@@ -164,9 +185,9 @@ def summarise(steps: list[Step]) -> int:
         tests += f", {step.skipped} skipped" if step.skipped else ""
         verdict = "ok    " if step.code == 0 else "FAILED"
         print(f"{verdict} {step.seconds:7.1f} s  {step.name:<28} {tests}".rstrip())
-        for seconds, module in step.modules:
-            print(f"       {seconds:7.1f} s    {module}")
-    print(f"total  {sum(step.seconds for step in steps):7.1f} s")
+        for of_module, module in step.modules:
+            print(f"       {of_module:7.1f} s    {module}")
+    print(f"total  {seconds:7.1f} s")
     passed = sum(step.passed for step in steps)
     failed = sum(step.failed for step in steps)
     skipped = sum(step.skipped for step in steps)
@@ -233,25 +254,34 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--no-static", action="store_true", help="no linter, types and layers")
     parser.add_argument("--coverage", action="store_true", help="unit tests, and what they reach")
     options, rest = parser.parse_known_args(arguments)
+    begun = time.perf_counter()
     if rest:
-        return summarise([run_pytest("unit tests", *rest)])
-    if options.coverage:
-        return summarise(measured_coverage())
+        steps = [run_pytest("unit tests", *rest)]
+    elif options.coverage:
+        steps = measured_coverage()
+    else:
+        steps = checked(options)
+    return summarise(steps, time.perf_counter() - begun)
+
+
+def checked(options: argparse.Namespace) -> list[Step]:
+    """Run the parts that are asked for; what needs one core alone runs beside the unit tests."""
+    static = () if options.lessons_only or options.no_static or options.further else STATIC
     steps: list[Step] = []
-    if not (options.lessons_only or options.no_static or options.further):
-        steps += [run(*part) for part in STATIC]
-    if not options.lessons_only:
-        steps.append(run_pytest("unit tests", "tests", *IN_PARALLEL, "-m", chosen(options)))
-    lessons = [] if options.quick else chosen_lessons(options)
-    if lessons:
-        if options.further:
-            os.environ[AGAIN_VARIABLE] = "1"  # pytest, which reads it, is a process of its own
-        strict, why = comparison()
-        print(f"\n=== lessons are compared {why}", flush=True)
-        flags = ["--nbval" if strict else "--nbval-lax", "--nbval-current-env"]
-        flags += ["--nbval-cell-timeout=300"]
-        steps.append(run_pytest("lessons", *lessons, *IN_PARALLEL, *flags))
-    return summarise(steps)
+    with ThreadPoolExecutor(1) as beside:
+        read = [beside.submit(run, *part, keep=True) for part in static]
+        if not options.lessons_only:
+            steps.append(run_pytest("unit tests", "tests", *IN_PARALLEL, "-m", chosen(options)))
+        lessons = [] if options.quick else chosen_lessons(options)
+        if lessons:
+            if options.further:
+                os.environ[AGAIN_VARIABLE] = "1"  # pytest, which reads it, is a process of its own
+            strict, why = comparison()
+            print(f"\n=== lessons are compared {why}", flush=True)
+            flags = ["--nbval" if strict else "--nbval-lax", "--nbval-current-env"]
+            flags += ["--nbval-cell-timeout=300"]
+            steps.append(run_pytest("lessons", *lessons, *IN_PARALLEL, *flags))
+        return [*(part.result() for part in read), *steps]
 
 
 if __name__ == "__main__":

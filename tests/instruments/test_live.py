@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextvars
 import gc
 import os
+import sys
+import types
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -248,6 +250,18 @@ def test_what_a_function_holds_is_named_by_how() -> None:
         assert names.labels([start, held, *way, x])[:2] == ("['held'] (function held)", word)
 
 
+def test_what_a_module_was_imported_by_holds_nothing_by_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # pytest's loader leads to its session and so to every test: not to the program's things.
+    kept = {"deep": [[[tf.ones(ODD)]]]}
+    session = types.SimpleNamespace(found=kept["deep"][0][0][0])
+    monkeypatch.setattr(sys.modules[__name__], "__loader__", session)
+    del session
+    assert chain_of(ODD).startswith("kept in test_what_a_module")
+    del kept
+
+
 KEPT: contextvars.ContextVar[Any] = contextvars.ContextVar("KEPT", default=())
 
 
@@ -397,3 +411,13 @@ def test_search_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> N
     assert "ended after" in result.notes[0]
     assert any(row.shape == ODD for row in result.rows)
     del kept
+
+
+def test_a_builtin_modules_things_are_not_the_programs_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = {"deep": [[[tf.ones(ODD)]]]}
+    monkeypatch.setattr(sys, "last_value", kept["deep"][0][0][0], raising=False)
+    assert chain_of(ODD).startswith("kept in test_a_builtin")
+    del kept
+    assert chain_of(ODD) == "sys.last_value (tf.Tensor)"

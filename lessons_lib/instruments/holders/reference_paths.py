@@ -8,6 +8,7 @@ is bounded in depth and time.  Nothing is kept: results are texts.
 
 from __future__ import annotations
 
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterable
@@ -215,7 +216,9 @@ def _of_module(namespace: dict[str, Any], rest: list[object], module: str) -> Ro
 
 
 def is_of_user(module: str, namespace: dict[str, Any]) -> bool:
-    """Tell whether a module is the program's own."""
+    """Tell whether a module is the program's own, which may have no file."""
+    if module in sys.builtin_module_names:
+        return False
     return module == "__main__" or is_user_file(str(namespace.get("__file__") or "<stdin>"))
 
 

@@ -38,6 +38,8 @@ _DOORS: Final = (types.ModuleType, types.FrameType, types.CodeType, types.Builti
 #: What holds nothing: very many objects, and none of them leads on.
 _HOLLOW: Final = frozenset({str, bytes, int, float, bool, complex, type(None)})
 _CONTAINERS: Final = frozenset({dict, list, tuple})
+#: What a module is imported by; pytest's loader leads to its session, with all tests collected.
+_OF_IMPORT: Final = frozenset({"__builtins__", "__loader__", "__spec__"})
 
 
 def named_paths(
@@ -94,7 +96,7 @@ def _names() -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for module, namespace in namespaces():
         if is_of_user(module, namespace):
-            found += list(namespace.items())
+            found += [(n, v) for n, v in namespace.items() if n not in _OF_IMPORT]
     found += [(f"{name} in {function}()", value) for function, name, value in user_locals()]
     context = contextvars.copy_context()
     found += [(f"context variable {variable.name}", v) for variable, v in context.items()]
