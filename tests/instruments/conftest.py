@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from lessons_lib.instruments.holders import budget
+from tests.support.quick import quick, set_aside
 from tests.support.trained import BATCH, WIDTH
+
+__all__ = ["batch", "quick", "set_aside", "time_enough"]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tests.support.trained import (
     build,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
 
 
 tf = ll.runtime.tf

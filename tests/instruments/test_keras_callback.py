@@ -18,7 +18,7 @@ from lessons_lib.plots.keras_fit import describe_fit
 from lessons_lib.plots.theme import get_alt
 from tests.support.state import state
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
 
 tf = ll.runtime.tf
 S = 2**20

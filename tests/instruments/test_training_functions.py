@@ -20,7 +20,7 @@ from tests.support.trained import (
     Encoder,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
 
 
 tf = ll.runtime.tf

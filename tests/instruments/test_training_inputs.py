@@ -13,7 +13,7 @@ from lessons_lib.instruments.training import (
 )
 from tests.support.trained import ENCODER, FLOAT, WIDTH, Encoder, build
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
 
 tf = ll.runtime.tf
 

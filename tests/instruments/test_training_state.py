@@ -21,7 +21,7 @@ from lessons_lib.instruments.training import (
 )
 from tests.support.trained import WIDTH
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
 
 tf = ll.runtime.tf
 
