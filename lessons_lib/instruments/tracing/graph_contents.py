@@ -87,7 +87,9 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class UnrolledLoop:
-    """A Python loop whose body was copied into the graph once per step.
+    """A Python loop whose body was copied into the graph once per step, at least 16 times.
+
+    A loop of fewer steps is not told.
 
     Attributes
     ----------
@@ -120,7 +122,7 @@ class Contents:
     captures : tuple of Capture
         In the order in which the graph took them.
     unrolled : UnrolledLoop or None
-        The loop that was copied most often.
+        The loop that was copied most often, at least `REPEATS` times.
     """
 
     ops: int

@@ -104,7 +104,10 @@ class Trace:
 
     @property
     def unrolled(self) -> UnrolledLoop | None:
-        """The Python loop that was copied into the graph step by step, if there is one."""
+        """The Python loop that was copied into the graph step by step, most of all.
+
+        None where no loop has 16 copies: a shorter one is not worth a change.
+        """
         return self.contents.unrolled
 
     def __repr__(self) -> str:

@@ -170,6 +170,21 @@ def test_while_loop_keeps_its_size_and_an_unrolled_one_grows():
     assert loop.advice == ""
 
 
+def test_a_loop_is_called_unrolled_from_as_many_copies_on_as_is_said():
+    @tf.function
+    def body(x, n):
+        for _ in range(n):
+            x = tf.nn.tanh(x)
+        return x
+
+    for n in (15, 16):
+        body(tf.ones([2]), n)
+    short, long = trace_report(body).traces
+    assert (short.unrolled, long.unrolled.times) == (None, 16)
+    assert "16" in type(short).unrolled.__doc__
+    assert "16" in type(long.unrolled).__doc__
+
+
 def test_a_repeated_helper_is_not_an_unrolled_loop():
     def helper(x):
         return tf.tanh(x)
