@@ -7,6 +7,7 @@ forked ends without it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Final
 
+from lessons_lib.common.interrupts import get_handler, set_handler
 from lessons_lib.common.patching import patched
 
 #: Signals by which a program is asked to end, and which would end it at once.
@@ -27,14 +29,15 @@ _ENDING: Final = tuple(
 def before_the_end(finish: Callable[[str], None]) -> Iterator[None]:
     """Call `finish` with a sentence when the program ends itself, or is asked to, in this block.
 
-    The program ends as it would have: by the signal, or with the code that it gave.
+    The program ends as it would have: by the signal, or with the code that it gave.  Meanwhile it
+    sees, sets and gets back the handlers that it would without.
     """
     home = os.getpid()
 
     def asked(number: int, frame: FrameType | None) -> None:
         if os.getpid() == home:
             finish(f"The program was ended by {signal.Signals(number).name}.")
-        signal.signal(number, signal.SIG_DFL)
+        set_handler(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
     def leaving(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,16 +50,40 @@ def before_the_end(finish: Callable[[str], None]) -> Iterator[None]:
 
     taken = []
     if threading.current_thread() is threading.main_thread():
-        taken = [n for n in _ENDING if signal.getsignal(n) is signal.SIG_DFL]
+        taken = [n for n in _ENDING if get_handler(n) is signal.SIG_DFL]
+
+    def seen(handler: Any) -> Any:
+        return signal.SIG_DFL if handler is asked else handler
+
+    def getting(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def getsignal(signalnum: Any) -> Any:
+            return seen(original(signalnum))
+
+        return getsignal
+
+    def setting(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def wrapper(signalnum: Any, handler: Any) -> Any:
+            default = isinstance(handler, int) and handler == signal.SIG_DFL
+            ours = default and signalnum in taken and setter.active
+            return seen(original(signalnum, asked if ours else handler))
+
+        return wrapper
+
     for number in taken:
-        signal.signal(number, asked)
+        set_handler(number, asked)
     try:
-        with patched(os, "_exit", leaving):
+        with (
+            patched(os, "_exit", leaving),
+            patched(signal, "getsignal", getting),
+            patched(signal, "signal", setting) as setter,
+        ):
             yield
     finally:
         for number in taken:
-            if signal.getsignal(number) is asked:
-                signal.signal(number, signal.SIG_DFL)
+            if get_handler(number) is asked:
+                set_handler(number, signal.SIG_DFL)
 
 
 @contextlib.contextmanager

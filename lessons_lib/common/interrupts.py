@@ -18,6 +18,10 @@ _SIGNALS: Final = tuple(
     if hasattr(signal, name)
 )
 
+#: Python's own, also while what a program sees of them is wrapped.
+get_handler: Final = signal.getsignal
+set_handler: Final = signal.signal
+
 
 class DeferredSignals:
     """A context manager that postpones signals to the end of its block."""
@@ -32,17 +36,17 @@ class DeferredSignals:
     def __enter__(self) -> DeferredSignals:
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
-                handler = signal.getsignal(number)
+                handler = get_handler(number)
                 # None: the handler is not Python's, and could not be put back.  A signal that
                 # ends the process at once goes on doing so, unless it is Ctrl-C.
                 if handler is not None and (number == signal.SIGINT or callable(handler)):
                     self._handlers[number] = handler
-                    signal.signal(number, self._note)
+                    set_handler(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._handlers.items():
-            signal.signal(number, handler)
+            set_handler(number, handler)
         handlers, self._handlers = self._handlers, {}
         came, self._came = self._came, {}
         for number, frame in came.items():

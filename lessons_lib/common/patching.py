@@ -46,6 +46,8 @@ functions of ``tracemalloc``        Python's heap is watched      the program ma
 ``BaseResourceVariable.handle``,    a training step is measured   which variables an eager step
 ``Context.call_function``                                         uses, and functions that it calls
 ``os._exit``                        ``lessons_lib run``           that the report is written first
+``signal.signal``, ``getsignal``    the same                      that the program sees the handlers
+                                                                  it would have
 ==================================  ============================  ================================
 
 What is wrapped from the import on only takes notes: functions are traced, and models built, before

@@ -6,6 +6,7 @@ prints what it finds and exits with 3: the same whether it is watched or not.
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -176,9 +177,27 @@ def numerics() -> Any:
         tf.debugging.disable_check_numerics()
 
 
+def handlers() -> Any:
+    seen: list[Any] = []
+
+    def asked(*_: Any) -> None:
+        seen.append("asked")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before = signal.getsignal(number)
+        seen += [before, signal.signal(number, asked)]
+        signal.raise_signal(number)
+        seen += [signal.getsignal(number), signal.signal(number, before)]
+        seen += [signal.getsignal(number), signal.signal(number, signal.SIG_IGN)]
+        signal.raise_signal(number)
+        seen += [signal.signal(number, before), signal.getsignal(number)]
+    return [getattr(one, "__qualname__", str(one)) for one in seen]
+
+
 PARTS: tuple[Callable[[], Any], ...] = (
     threads, devices, randoms, traces, jacobian, batch_jacobian, forward_mode, second_order,
     vectorized, names, error, mixed, mirrored, sessions, dropped, debugged_data, numerics,
+    handlers,
 )  # fmt: skip
 
 
