@@ -10,7 +10,6 @@ be told there.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import itertools
 import tracemalloc
@@ -30,11 +29,9 @@ from lessons_lib.instruments.holders.names import type_name
 from lessons_lib.instruments.holders.object_types import (
     Kind,
     Kinds,
-    address_of,
-    tensor_bytes,
+    extent,
+    lies_within,
     union_bytes,
-    variable_bytes,
-    variable_tensor,
 )
 from lessons_lib.instruments.holders.search import who_holds
 from lessons_lib.recording.recording import Recording
@@ -244,14 +241,14 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     kinds = Kinds()
     gc.collect()
     things = [*itertools.chain.from_iterable(kinds.choose(gc.get_objects(), _WANTED).values())]
-    extents = [_extent(thing, kinds.of(thing)) for thing in things]
+    extents = [extent(thing, kinds.of(thing)) for thing in things]
     order = sorted(range(len(things)), key=lambda i: (-extents[i][1], extents[i][0]))
     largest = [things[i] for i in order[:names]]
     budget = SearchBudget()
     chains = who_holds(largest, kinds, budget, ignore=[things])
     budget.close()
     lines = {} if recording is None else _kept_lines(recording)
-    shared = _shared(extents)
+    shared = lies_within(extents)
     rows = [
         _row(things[i], kinds, extents[i][1], shared[i], chains.get(id(things[i]), ()), lines)
         for i in order
@@ -301,33 +298,6 @@ def _more(beyond: int, nbytes: int) -> Iterator[str]:
             "buffers of which a slice is alive (x[0] keeps all of x), what only C++ code holds "
             "(datasets, constants of graphs), and rounding."
         )
-
-
-def _shared(extents: list[tuple[int, int]]) -> list[bool]:
-    """Tell of each (address, bytes) whether it lies within another, larger one or an equal one."""
-    found = [False] * len(extents)
-    end = -1
-    # From left to right, the longer first: what ends before an earlier one's end lies within it.
-    for i in sorted(range(len(extents)), key=lambda i: (extents[i][0], -extents[i][1], i)):
-        address, nbytes = extents[i]
-        if address < 0 or not nbytes:  # an unknown place
-            continue
-        found[i] = address + nbytes <= end
-        end = max(end, address + nbytes)
-    return found
-
-
-def _extent(thing: Any, kind: Kind) -> tuple[int, int]:
-    if kind is Kind.VARIABLE:
-        value = variable_tensor(thing)
-        if value is None:
-            with contextlib.suppress(Exception):
-                return -id(thing), variable_bytes(thing) or 0
-            return -id(thing), 0
-        address = address_of(value)
-        return (-id(thing) if address is None else address), tensor_bytes(value)
-    address = address_of(thing)
-    return (-id(thing) if address is None else address), tensor_bytes(thing)
 
 
 def _shape(thing: Any, is_tensor: bool) -> tuple[int, ...] | None:

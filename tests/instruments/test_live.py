@@ -14,7 +14,7 @@ from lessons_lib.common import runtime
 from lessons_lib.common.results import alt_text
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.holders import budget, object_types
-from lessons_lib.instruments.live import LiveTensors, _shared, live_tensors
+from lessons_lib.instruments.live import LiveTensors, lies_within, live_tensors
 from lessons_lib.recording.recorder import record
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
@@ -178,10 +178,10 @@ def test_shared_is_what_lies_within_another() -> None:
         return i != j and first and a >= 0 and b >= 0 and n > 0 and b <= a and a + n <= b + m
 
     expected = [any(within(i, j) for j in range(len(extents))) for i in range(len(extents))]
-    assert _shared(extents) == expected
+    assert lies_within(extents) == expected
     assert any(expected)
     assert not all(expected)
-    assert _shared([]) == []
+    assert lies_within([]) == []
 
 
 @pytest.mark.parametrize("share", [lambda x: x[3], lambda x: tf.reshape(x[0], [32, 32])])

@@ -89,7 +89,7 @@ class Retained:
     shape : tuple of int or None
     dtype : str or None
     nbytes : int
-        Bytes of one of them; 0 where the size of one cannot be told.
+        Bytes of one of them; 0 where that cannot be told, or where they take none of their own.
     per_call : float
         How many of them each call leaves behind.
     line : Line or None

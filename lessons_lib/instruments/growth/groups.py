@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import math
 import sys
 from collections import Counter
@@ -23,7 +24,9 @@ from lessons_lib.instruments.holders.object_types import (
     EAGER_TENSOR,
     Kind,
     Kinds,
+    extent,
     is_native,
+    lies_within,
     tensor_bytes,
     variable_bytes,
 )
@@ -57,6 +60,7 @@ class _Alike:
     is_native: bool = False
     target_bytes: float = 0.0
     weight: int = 0
+    is_shared: bool = False
 
     @property
     def per_call(self) -> float:
@@ -96,7 +100,7 @@ def _group(
     alike: _Alike, thing: Any, left: Leftovers, chain: tuple[str, ...], limit: str | None
 ) -> Group:
     held = Retained(
-        description(thing, alike.kind),
+        description(thing, alike.kind) + " of shared memory" * alike.is_shared,
         alike.shape,
         alike.dtype,
         round(alike.nbytes / alike.per_call),
@@ -128,21 +132,35 @@ def _chain(left: Leftovers, thing: Any, namer: Namer) -> tuple[str, ...]:
 def _targets(left: Leftovers, kinds: Kinds) -> list[_Alike]:
     """Group tensors, variables, functions, graphs, datasets and tapes."""
     found: dict[tuple[Any, ...], _Alike] = {}
+    shared = _sharing(left, kinds)
     for thing in left.staying:
         kind, here = kinds.of(thing), left.survey.reached.get(id(thing))
         shape, dtype, nbytes = measured(thing, kind)
+        nbytes = 0 if id(thing) in shared else nbytes
         tier = None if here is None else here.tier
         holder = None if here is None else id(left.survey.way_to(thing)[0])
         weight = operations_of(thing) if kind is Kind.GRAPH else 0
         cyclic = id(thing) in left.cyclic
         line = left.lines.get(id(thing))
+        alike = _Alike(kind, tier, shape, dtype, in_cycle=cyclic, weight=weight)
+        alike.is_shared = id(thing) in shared
         key = (kind, tier, shape, dtype, nbytes, line, holder, weight, cyclic)
-        alike = found.setdefault(
-            key, _Alike(kind, tier, shape, dtype, in_cycle=cyclic, weight=weight)
-        )
+        alike = found.setdefault(key, alike)
         alike.things[id(thing)] = thing
         alike.nbytes += nbytes
     return list(found.values())
+
+
+def _sharing(left: Leftovers, kinds: Kinds) -> set[int]:
+    """Give the addresses of tensors whose memory is another's: a variable that was read, a view."""
+    staying = [thing for thing in left.staying if kinds.of(thing) is Kind.TENSOR]
+    if not staying:
+        return set()
+    mine = {*map(id, staying), *left.later}
+    alive = kinds.choose(gc.get_objects(), frozenset({Kind.TENSOR, Kind.VARIABLE})).values()
+    things = [thing for thing in itertools.chain(*alive) if id(thing) not in mine] + staying
+    within = lies_within([extent(thing, kinds.of(thing)) for thing in things])
+    return {id(thing) for thing, is_within in zip(things, within, strict=True) if is_within}
 
 
 def _constant_bytes(thing: Any) -> int:

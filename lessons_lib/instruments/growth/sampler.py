@@ -25,7 +25,7 @@ from lessons_lib.instruments.growth.trend import Floats, fit
 from lessons_lib.instruments.holders.object_types import (
     Kind,
     Kinds,
-    address_of,
+    extent,
     tensor_bytes,
     union_bytes,
     variable_bytes,
@@ -99,7 +99,7 @@ class Sampler:
                 with contextlib.suppress(TypeError):
                     ref = weakref.ref(thing)
                     if kind is Kind.TENSOR:
-                        self._old_tensors.append((ref, _extent(thing)))
+                        self._old_tensors.append((ref, extent(thing, kind)))
                     else:
                         self._old.setdefault(kind, []).append(ref)
 
@@ -140,7 +140,7 @@ class Sampler:
     def _tensors(self, found: _Found) -> None:
         i = self.count
         extents = [extent for ref, extent in self._old_tensors if ref() is not None]
-        extents += map(_extent, found.of(Kind.TENSOR))
+        extents += (extent(tensor, Kind.TENSOR) for tensor in found.of(Kind.TENSOR))
         variables = found.of(Kind.VARIABLE)
         self.rows["live_tensors"][i] = len(extents)
         self.rows["live_tensor_bytes"][i] = union_bytes(extents)
@@ -211,13 +211,6 @@ def _allocated() -> float:
 
 def _or_nan(value: int | None) -> float:
     return float("nan") if value is None else value
-
-
-def _extent(tensor: Any) -> tuple[int, int]:
-    """Give where a tensor's bytes lie and how many; unknown places get one of their own."""
-    nbytes = tensor_bytes(tensor)
-    address = address_of(tensor) if nbytes else None
-    return (-id(tensor) if address is None else address, nbytes)
 
 
 def _variable_bytes(variable: Any) -> int:

@@ -8,6 +8,7 @@ their characters lie elsewhere.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import types
 import weakref
@@ -229,3 +230,31 @@ def union_bytes(extents: Iterable[tuple[int, int]]) -> int:
             total += address + nbytes - end
             end = address + nbytes
     return total
+
+
+def extent(thing: Any, kind: Kind) -> tuple[int, int]:
+    """Give where a tensor's or variable's bytes lie and how many; an unknown place is negative."""
+    if kind is Kind.VARIABLE:
+        value = variable_tensor(thing)
+        if value is None:
+            with contextlib.suppress(Exception):
+                return -id(thing), variable_bytes(thing) or 0
+            return -id(thing), 0
+        address = address_of(value)
+        return (-id(thing) if address is None else address), tensor_bytes(value)
+    address = address_of(thing)
+    return (-id(thing) if address is None else address), tensor_bytes(thing)
+
+
+def lies_within(extents: list[tuple[int, int]]) -> list[bool]:
+    """Tell of each (address, bytes) whether it lies within another, larger one or an equal one."""
+    found = [False] * len(extents)
+    end = -1
+    # From left to right, the longer first: what ends before an earlier one's end lies within it.
+    for i in sorted(range(len(extents)), key=lambda i: (extents[i][0], -extents[i][1], i)):
+        address, nbytes = extents[i]
+        if address < 0 or not nbytes:  # an unknown place
+            continue
+        found[i] = address + nbytes <= end
+        end = max(end, address + nbytes)
+    return found

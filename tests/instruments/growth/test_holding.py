@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.common.units import KIB
 from lessons_lib.instruments.growth import Cause, Growth
 from lessons_lib.instruments.growth.groups import text_bytes
 from tests.support.cases import first_of_each, or_further
@@ -188,6 +189,41 @@ def test_a_view_keeps_its_tensor_and_the_trace_beside_it_bakes_none_in() -> None
     assert "baked into" not in traced.text
 
 
+@pytest.mark.further
+def test_a_tensor_whose_memory_is_anothers_has_no_size_of_its_own() -> None:
+    kept: list[Any] = []
+    variable, old = tf.Variable(tf.ones([160, 256])), tf.ones([64, 64])
+
+    def step() -> None:
+        new = old + 1.0  # 16 KiB; the three others lie in it, in the variable, and in `old`
+        kept.append((new, tf.reshape(new, [4096]), variable.value(), tf.reshape(old, [8, 512])))
+
+    (finding,) = look(step).causes
+    sizes = {held.shape: (held.nbytes, held.what) for held in finding.held}
+    none = (0, "tf.Tensor of shared memory")
+    assert sizes.pop((160, 256)) == sizes.pop((8, 512)) == none
+    assert sorted(sizes.values()) == [none, (16 * KIB, "tf.Tensor")]
+    assert finding.bytes_per_call == 16 * KIB
+
+
+@pytest.mark.further
+@pytest.mark.parametrize("is_read", [True, False])
+def test_kept_tapes_hold_the_read_of_a_variable_beside_their_own_tensors(is_read: bool) -> None:
+    kept: list[Any] = []
+    variable = tf.Variable(tf.ones([160, 256]))
+
+    def step() -> None:
+        x = variable if is_read else tf.ones([160, 256])
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = tf.tanh(x * x)  # its gradient needs x, its own result, and no more
+        kept.append((tape, y))
+
+    (finding,) = look(step).causes
+    counted = sum(held.nbytes * held.per_call for held in finding.held)
+    assert counted == finding.bytes_per_call == (1 if is_read else 2) * 160 * KIB
+
+
 def test_several_causes_come_largest_first() -> None:
     history: list[Any] = []
     add = tf.function(lambda x, k: x + k)
@@ -197,10 +233,15 @@ def test_several_causes_come_largest_first() -> None:
         add(x, i)
         history.append(tf.fill([512, 1024], np.float32(i)))  # 2 MiB
         history.append(np.full((128, 1024), i, np.float32))  # 512 KiB
+        history.append(tf.reshape(x, [2, 2]))  # of the memory of `x`, which is no new one
 
     result = look(step)
     assert result.causes[0].cause == Cause.RETAINED_TENSORS, explain(result)
     assert result.causes[0].bytes_per_call == 2 * 2**20
+    assert [(h.shape, h.nbytes) for h in result.causes[0].held] == [
+        ((512, 1024), 2**21),
+        ((2, 2), 0),
+    ]
     found = {finding.cause: finding for finding in result.causes}
     assert set(found) == {Cause.RETAINED_TENSORS, Cause.PYTHON_OBJECTS, Cause.RETRACING}
     assert found[Cause.PYTHON_OBJECTS].bytes_per_call == 2**19
