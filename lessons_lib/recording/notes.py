@@ -16,28 +16,28 @@ TOO_LITTLE_MEMORY: Final = (
 )
 _LOST: Final = (
     "Some allocations were not reported (the profiler was disturbed, or, in TensorFlow 2.16, a "
-    "thread ended and another one followed): these bytes may be off"
+    "thread ended and another one followed)"
 )
 _CHANGED: Final = (
     "Some allocations were not reported, or may not have been: other threads worked at {times} "
     "when the profiler was stopped, to be read, and started again, as in a long recording or when "
-    "a recording inside this one ends. {above}These bytes may be off"
+    "a recording inside this one ends"
 )
 
 
 def missing(found: Completeness) -> str:
-    """Say in a sentence what a recording lacks."""
-    said = _LOST
+    """Say in a sentence what a recording lacks, and which figures are off by how much at most."""
+    said, lost = _LOST, found.missing_bytes
     if found.changes:
-        said = _CHANGED.format(times=counted(found.changes, "moment"), above=_above(found.above))
-    return f"{said} by {format_bytes(found.missing_bytes)}." if found.missing_bytes else f"{said}."
-
-
-def _above(count: int | None) -> str:
-    if count is None:
-        return ""
-    more = f"At most {format_bytes(count)} more" if count else "No more"
-    return f"{more} was in use in these moments than when they began. "
+        said = _CHANGED.format(times=counted(found.changes, "moment"))
+    if found.above is None:
+        much = f" by {format_bytes(lost)} or more" if lost else ", by how much is not known"
+        return f"{said}: the peak, what is kept and what was allocated may be off{much}."
+    return (
+        f"{said}: by the allocator's count the peak is off by at most "
+        f"{format_bytes(lost + found.above)} and what is kept by at most {format_bytes(lost)}; "
+        "more may be missing only from what was allocated in all."
+    )
 
 
 def rested(rests: Sequence[Rest], seconds: float, seen: int) -> Iterator[str]:

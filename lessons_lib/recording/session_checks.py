@@ -84,7 +84,7 @@ class Completeness:
         In how many changes of sessions something was missed or may have been.
     above : int or None
         Bytes by which more was in use in these changes, at most, than when they began; None where
-        that is not known.
+        that is not known, or where an event is missing from a session itself.
     """
 
     whole: bool
@@ -108,9 +108,10 @@ def completeness(checks: Sequence[SessionCheck]) -> Completeness:
         if unknown or jump or busy or b.change is None or not b.change.quiet:
             above.append(None if b.change is None else b.change.above)
         missing += jump
-    whole = not missing and not above and all(check.intact for check in checks)
+    sound = all(check.intact and not check.missing_bytes for check in checks)
+    whole = not missing and not above and sound
     known = [count for count in above if count is not None]
-    most = max(known) if known and len(known) == len(above) else None
+    most = max(known) if known and sound and len(known) == len(above) else None
     return Completeness(whole, missing, len(above), most)
 
 

@@ -136,8 +136,8 @@ def test_a_pipeline_at_work_is_seen_or_said_to_be_missing() -> None:
             taken.append(element)
     kept = sum(b.nbytes == 4 * size and b.freed_at is None for b in outer.buffers)
     assert kept == 60 or not outer.exact
-    # Not exact: then it is said how much may have been in use unseen.
-    assert outer.exact or "more was in use in these moments" in " ".join(outer.notes)
+    # Not exact: then it is said by how much the peak may be off.
+    assert outer.exact or " off by " in " ".join(outer.notes)
 
 
 def session(begin: int | None, end: int | None, change: Change | None = None) -> SessionCheck:
@@ -159,6 +159,11 @@ QUIET = Change(quiet=True, idle=None)
             session(256, 512, Change(False, None, above=512)),
             Completeness(False, 0, 1, 512),
         ),
+        (
+            SessionCheck(levels=(0, 256), missing_bytes=256),
+            session(256, 512, Change(False, None, above=512)),
+            Completeness(False, 256, 1),
+        ),
         (session(0, None), session(256, 512, QUIET), Completeness(False, 0, 1)),
         (session(0, 256), session(None, 512, QUIET), Completeness(False, 0, 1)),
     ],
@@ -170,14 +175,19 @@ def test_what_lies_between_two_sessions(
 
 
 @pytest.mark.parametrize(
-    ("above", "says"), [(0, "No more was in use"), (512, "At most 512 B more was"), (None, "")]
+    ("lost", "above", "says"),
+    [
+        (0, 0, "the peak is off by at most 0 B and what is kept by at most 0 B; more may be"),
+        (0, 512, "the peak is off by at most 512 B and what is kept by at most 0 B; more may be"),
+        (256, 512, "the peak is off by at most 768 B and what is kept by at most 256 B; more"),
+        (256, None, "the peak, what is kept and what was allocated may be off by 256 B or more."),
+        (0, None, "what was allocated may be off, by how much is not known."),
+    ],
 )
-def test_what_a_change_may_have_hidden_is_said(above: int | None, says: str) -> None:
-    said = notes.missing(Completeness(False, 0, 2, above))
+def test_what_a_change_may_have_hidden_is_said(lost: int, above: int | None, says: str) -> None:
+    said = notes.missing(Completeness(False, lost, 2, above))
     assert "at 2 moments when the profiler was stopped, to be read, and started again" in said
     assert says in said
-    assert ("more was in use" in said) == (above is not None)
-    assert said.endswith("may be off.")
 
 
 @pytest.mark.parametrize(("idle", "whole"), [(True, True), (False, False), (None, False)])
