@@ -83,7 +83,8 @@ class StepMemory:
     peak_bytes : int
         Highest growth of live bytes in it, over the start of the block.
     kept_bytes : int
-        Growth from its begin to the begin of the next one.
+        Growth from its begin to the begin of the next one; negative when more was freed, such as
+        a dropped model, from before the recording too, that the garbage collector finds just then.
     exact : bool
         False where the profiler rested in it or before: bytes are then the allocator's, rounded up.
     """
