@@ -159,6 +159,13 @@ def _difference(difference: Difference, signatures: Sequence[Node], times: int) 
                 f"The shape of {name} is relaxed now: this trace serves every size there, and "
                 "nothing need be done."
             )
+        case TraceCause.SHAPE if read := _resized_variables(signatures):
+            values = " and ".join(f"tf.convert_to_tensor({variable})" for variable in read)
+            return (
+                f"Each new shape of {name} is a trace: where {' and '.join(read)} is only read, "
+                f"pass {values} to a tf.function with reduce_retracing=True. Given a variable, "
+                "that one would go on with an earlier one's sizes, and results can be wrong."
+            )
         case TraceCause.SHAPE:
             signature = _input_signature(signatures)
             fixed = f"input_signature={signature}, or " if signature else ""
@@ -185,6 +192,21 @@ def _difference(difference: Difference, signatures: Sequence[Node], times: int) 
                 f"The arguments are the same; what surrounds the call is not ({difference.now}): "
                 "call it in one place only, if its traces are too many."
             )
+
+
+def _resized_variables(signatures: Sequence[Node]) -> list[str]:
+    """List the parts of the arguments that are variables, of several shapes."""
+    shapes: dict[str, set[object]] = {}
+
+    def look(node: Node) -> None:
+        if node.kind is PartKind.VARIABLE:
+            shapes.setdefault(node.path, set()).add(node.shape)
+        for child in node.children:
+            look(child)
+
+    for signature in signatures:
+        look(signature)
+    return [path for path, met in shapes.items() if len(met) > 1]
 
 
 def _at(path: str, node: Node, parent: Node | None = None) -> tuple[Node, Node | None] | None:

@@ -264,7 +264,10 @@ def _tensors(new: Node, old: Node) -> Iterator[Difference]:
         yield Difference(new.path, TraceCause.DTYPE, before, now, kinds=kinds)
     if new.shape != old.shape:
         same = False
-        detail = Detail.RELAXED if _relaxes(new.shape, old.shape) else Detail.NONE
+        # A trace for variables of every size still takes some sizes from the one it was made for.
+        is_tensor = new.kind is not PartKind.VARIABLE
+        is_relaxed = is_tensor and _relaxes(new.shape, old.shape)
+        detail = Detail.RELAXED if is_relaxed else Detail.NONE
         before, now = shape_text(old.shape).strip(), shape_text(new.shape).strip()
         yield Difference(new.path, TraceCause.SHAPE, before, now, detail, kinds=kinds)
     if new.same_as != old.same_as:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.instruments.equality import first_difference
 from lessons_lib.instruments.tracing import trace_report
 from lessons_lib.instruments.tracing.reasons import Detail, TraceCause
 from tests.support.advised import Body, advice_of, followed, traced
@@ -91,7 +92,6 @@ SIZES: dict[str, tuple[Body, Callable[[int], Any]]] = {
     "extension type": (lambda m: m.values * 2, lambda n: Pair(tf.ones([n]), 1)),
     "iterator": (lambda it: next(it), lambda n: iter(tf.data.Dataset.from_tensors(tf.ones([n])))),
     "in a dict": (lambda d: d["a"] * 2, lambda n: {"a": tf.ones([n]), "b": 3}),
-    "variable": (lambda v: v * 2, lambda n: tf.Variable(tf.ones([n]))),
 }
 
 
@@ -102,6 +102,33 @@ def test_shapes_of_all_kinds_can_be_relaxed(name: str) -> None:
     assert "reduce_retracing=True" in advice
     assert "nothing need be done" not in advice
     followed(body, [(make(n),) for n in (2, 3, 4, 5)], results, 2, reduce_retracing=True)
+
+
+def sizes(x: Any, v: Any) -> Any:
+    return tf.shape(x), tf.size(v), tf.reduce_sum(v)
+
+
+def test_variables_of_several_shapes_are_read_before_they_are_relaxed() -> None:
+    def calls(make: Callable[[int], Any], times: int = 1) -> list[tuple[Any, ...]]:
+        return [(tf.ones([n * times]), make(n)) for n in (2, 3, 4, 5)]
+
+    def variable(n: int) -> Any:
+        return tf.Variable(tf.ones([n]))
+
+    for times in (0, 1):  # only the variable varies; both do
+        advice, results = advice_of(sizes, calls(variable, times), 4)
+        assert "where v is only read, pass tf.convert_to_tensor(v)" in advice
+        read = calls(lambda n: tf.convert_to_tensor(variable(n)), times)
+        followed(sizes, read, results, 2, reduce_retracing=True)
+    # What it warns of: equally few traces, and sizes of another variable.
+    fn, wrong = traced(sizes, calls(variable), reduce_retracing=True)
+    assert fn.experimental_get_tracing_count() == 2
+    assert first_difference(results, wrong) is not None
+    assert "is only read" in trace_report(fn).advice
+    same = [(x, variable(2)) for x, _ in calls(variable)]
+    advice, results = advice_of(sizes, same, 4)
+    assert "only read" not in advice
+    followed(sizes, same, results, 2, reduce_retracing=True)
 
 
 def test_ragged_tensors_that_no_trace_can_share_are_of_different_forms() -> None:
