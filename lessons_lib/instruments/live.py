@@ -10,6 +10,7 @@ be told there.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import tracemalloc
@@ -19,7 +20,7 @@ from typing import Any, Final
 
 from lessons_lib.common import runtime, system
 from lessons_lib.common.arguments import check_count
-from lessons_lib.common.internals import tensor_shape
+from lessons_lib.common.internals import tensor_number, tensor_shape
 from lessons_lib.common.results import Result, html_table, notes_table, summary_html
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import format_bytes
@@ -39,7 +40,6 @@ from lessons_lib.recording.recording import Recording
 _NAMED: Final = 400
 _ROWS: Final = 16
 _LITTLE: Final = 2**16, 1 / 16  # bytes, share of the sum: less beyond it is not worth a note
-_Lines = dict[tuple[tuple[int, ...] | None, str], Line]
 _WANTED: Final = frozenset({Kind.TENSOR, Kind.VARIABLE})
 
 
@@ -204,7 +204,7 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     ----------
     recording : Recording, optional
         Where to look up the lines that made them.  A line is given only when the recording leaves
-        no doubt: all buffers of that shape and type that it kept come from one line.
+        no doubt: it is exact, of this process, and saw the buffer's birth.
     names : int
         For how many of the largest the holders are searched.
 
@@ -247,11 +247,11 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     budget = SearchBudget()
     chains = who_holds(largest, kinds, budget, ignore=[things])
     budget.close()
-    lines = {} if recording is None else _kept_lines(recording)
+    lines = {} if recording is None else _kept_lines(recording, things, extents)
     shared = lies_within(extents)
+    chain_of = [chains.get(id(thing), ()) for thing in things]
     rows = [
-        _row(things[i], kinds, extents[i][1], shared[i], chains.get(id(things[i]), ()), lines)
-        for i in order
+        _row(things[i], kinds, extents[i][1], shared[i], chain_of[i], lines.get(i)) for i in order
     ]
     nbytes = union_bytes(extents)
     beyond = max(0, (system.allocator_bytes() or 0) - nbytes)
@@ -260,7 +260,7 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
 
 
 def _row(
-    thing: Any, kinds: Kinds, nbytes: int, shared: bool, chain: tuple[str, ...], lines: _Lines
+    thing: Any, kinds: Kinds, nbytes: int, shared: bool, chain: tuple[str, ...], line: Line | None
 ) -> LiveTensor:
     is_tensor = kinds.of(thing) is Kind.TENSOR
     shape, dtype = _shape(thing, is_tensor), thing.dtype.name
@@ -271,7 +271,7 @@ def _row(
         dtype=dtype,
         nbytes=nbytes,
         shared=shared,
-        line=_line(thing) or lines.get((shape, dtype)),
+        line=_line(thing) or line,
         chain=chain,
     )
 
@@ -306,18 +306,37 @@ def _shape(thing: Any, is_tensor: bool) -> tuple[int, ...] | None:
     return tuple(thing.shape.as_list()) if thing.shape.is_fully_defined() else None
 
 
+def _number(thing: Any) -> int:
+    """Give TensorFlow's number for a tensor, or for a variable's handle; -1 where there is none."""
+    with contextlib.suppress(Exception):  # a variable that was not made yet
+        return tensor_number(getattr(thing, "handle", thing))
+    return -1
+
+
 def _line(thing: Any) -> Line | None:
     return made_at(thing) if tracemalloc.is_tracing() else None
 
 
-def _kept_lines(recording: Recording) -> _Lines:
-    """Give the line for each shape and type of which all kept buffers come from one line."""
-    lines: dict[tuple[tuple[int, ...] | None, str], set[Line | None]] = {}
-    for buffer in recording.buffers:
-        if buffer.freed_at is None and buffer.shape is not None and buffer.dtype is not None:
-            lines.setdefault((buffer.shape, buffer.dtype), set()).add(buffer.line)
-    return {
-        key: line
-        for key, found in lines.items()
-        if len(found) == 1 and (line := next(iter(found))) is not None
-    }
+def _kept_lines(
+    recording: Recording, things: list[Any], extents: list[tuple[int, int]]
+) -> dict[int, Line]:
+    """Give the lines of those whose buffers the recording saw being made, by place in the list.
+
+    Of a recording that is not exact, and of what was made after it, an address says nothing; and
+    of several that lie at one address, it says who made the first.
+    """
+    found: dict[int, int] = {}
+    store = recording.buffers
+    numbers = [_number(thing) for thing in things]
+    for i in sorted(range(len(things)), key=numbers.__getitem__, reverse=True):
+        address, nbytes = extents[i]
+        row = store.addresses.get(address) if recording.exact and address > 0 else None
+        if row is not None:
+            is_it = 0 <= numbers[i] <= store.newest_tensor and store.nbytes[row] == nbytes
+            found[row] = i if is_it else -1
+    lines = {}
+    for row, i in found.items():
+        buffer = store[row]
+        if i >= 0 and buffer.line is not None and buffer.allocated_at is not None:
+            lines[i] = buffer.line
+    return lines

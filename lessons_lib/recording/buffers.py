@@ -238,6 +238,10 @@ class BufferStore(Sequence[Buffer]):
         Seconds from the start of the block, not decreasing.
     folded : Folded or None
         What else there was, in a long recording.
+    addresses : dict of int to int
+        The buffers that were alive at the end, by address; empty when loaded from a file.
+    newest_tensor : int
+        A number of TensorFlow's that every tensor made later exceeds; -1 where it is not known.
     """
 
     sites: tuple[Site, ...]
@@ -248,6 +252,8 @@ class BufferStore(Sequence[Buffer]):
     died: Ints
     times: Floats
     folded: Folded | None = None
+    addresses: dict[int, int] = field(default_factory=dict)
+    newest_tensor: int = -1
 
     @property
     def total(self) -> int:

@@ -342,6 +342,8 @@ class Ledger:
         died = np.where((rows.died >= begin) & (rows.died < end), rows.died, -1)
         chosen = np.flatnonzero((born >= 0) | (died >= 0))
         chosen = chosen[np.argsort(np.where(born >= 0, born, died)[chosen], kind="stable")]
+        places = np.full(len(rows.nbytes), -1)
+        places[chosen] = np.arange(len(chosen))
         rows, born, died = rows.taken(chosen), born[chosen], died[chosen]
         events = np.concatenate((born[born >= 0], died[died >= 0]))
         order = np.argsort(events)
@@ -359,6 +361,8 @@ class Ledger:
             died=np.where(died >= 0, np.searchsorted(events[order], died), -1),
             times=moments,
             folded=self._folded(window, numbers) if window.folded or window.rests else None,
+            addresses={at: int(places[row]) for at, row in self._alive.items() if places[row] >= 0},
+            newest_tensor=window.newest_tensor,
         )
         return store, window.end_at - window.begin_at
 

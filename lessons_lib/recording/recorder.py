@@ -147,6 +147,7 @@ class record(contextlib.AbstractContextManager[Recording]):  # noqa: N801 - used
             self._resident = resident_bytes()  # before the profile is read, which takes memory
             _session.resume()
             self.window.end_mark = mark_moment()
+            self.window.newest_tensor = internals.newest_tensor_number()
             failure: ProfileError | None = None
             try:
                 _session.leave(self)

@@ -237,7 +237,7 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         )
     for name in ("nbytes", "reserved"):
         _check(bool((columns[name] >= 0).all()), f"{name} has a negative size")
-    born, died = columns["born"], columns["died"]
+    site, nbytes, reserved, born, died = (columns[name] for name in _COLUMNS)
     events = np.sort(np.concatenate((born[born >= 0], died[died >= 0])))
     whole = np.array_equal(events, np.arange(len(times)))
     _check(whole, "an event belongs to no buffer, or to two")
@@ -257,5 +257,5 @@ def _fields(document: dict[str, Any]) -> dict[str, Any]:
         "resident_bytes": resident,
         "step_marks": _marks(document.get("step_marks", [])),
         "unwatched": _spans(document.get("unwatched", [])),
-        "buffers": BufferStore(sites=sites, times=times, folded=folded, **columns),
+        "buffers": BufferStore(sites, site, nbytes, reserved, born, died, times, folded),
     }

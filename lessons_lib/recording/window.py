@@ -35,6 +35,8 @@ class Window:
         By site, how many of its buffers were folded, and their bytes.
     rests : list of Rest
         When it was not watched.
+    newest_tensor : int
+        The number that all tensors made after its end exceed.
     moments : dict of int to MarkedMoment
         The marked moments in it by number, from its begin on; known once it has ended.
     """
@@ -51,6 +53,7 @@ class Window:
     peak_event: int = -1
     folded: dict[int, list[int]] = field(default_factory=dict)
     rests: list[Rest] = field(default_factory=list)
+    newest_tensor: int = -1
     moments: dict[int, MarkedMoment] = field(default_factory=dict)
 
     def follow(self, first: int, live: Ints) -> None:

@@ -106,12 +106,31 @@ def test_line_comes_from_a_recording() -> None:
     assert row.line is not None
     assert row.line.text == "kept = tf.fill(ODD, 3.0)"
     assert [row.line for row in live_tensors().rows if row.shape == ODD] == [None]
-    with record() as doubtful:
+    del kept
+
+
+def test_only_what_the_recording_saw_being_made_has_a_line() -> None:
+    old = tf.zeros(ODD)
+    with record() as recording:
+        new, gone = tf.zeros(ODD), tf.zeros([53])
+        flat = tf.reshape(new, [-1])  # made on a line of its own, in memory that was not
+        parsed = tf.io.parse_tensor(tf.io.serialize_tensor(old), tf.float32)
         more = [tf.fill([53], 1.0)]
         more.append(tf.fill([53], 2.0))
-    lines = {row.line for row in live_tensors(doubtful).rows if row.shape == (53,)}
-    assert lines == {None}  # two lines made that shape: no guess
-    del kept, more
+    del gone  # which leaves its place to the next one
+    late = [tf.zeros(ODD), tf.zeros([53])]
+    rows = live_tensors(recording).rows
+    lines = {row.holder.partition(" ")[0]: row.line for row in rows if row.shape == ODD}
+    assert {name: line and line.text.partition(" ")[0] for name, line in lines.items()} == {
+        "old": None,
+        "late": None,
+        "new": "new,",
+        "parsed": "parsed",
+    }
+    told = [row.line.text for row in rows if row.shape == (53,) and row.line is not None]
+    assert sorted(told) == ["more = [tf.fill([53], 1.0)]", "more.append(tf.fill([53], 2.0))"]
+    assert [row.line for row in rows if row.shape == tuple(flat.shape)] == [None]
+    del old, new, flat, parsed, more, late
 
 
 def test_nothing_is_kept_and_nothing_is_made() -> None:

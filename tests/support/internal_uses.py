@@ -55,6 +55,8 @@ def _tensor_number() -> None:
     first, second = tf.constant(1.0), tf.constant(2.0)
     assert 0 <= internals.tensor_number(first) != internals.tensor_number(second)
     assert internals.tensor_number("no tensor") == -1
+    newest = internals.newest_tensor_number()
+    assert internals.tensor_number(second) < newest < internals.tensor_number(tf.constant(3.0))
 
 
 def _tensor_shape() -> None:
@@ -289,6 +291,7 @@ def _behind() -> None:
 USES: dict[str, Callable[[], None]] = {
     "EagerTensor._parent_trackable": _behind,
     "EagerTensor._id": _tensor_number,
+    "tensorflow.python.framework.ops:uid": _tensor_number,
     "EagerTensor._shape_tuple": _tensor_shape,
     "EagerTensor._summarize_value": _resources,
     "CapturableResource._resource_handle_value": _resources,

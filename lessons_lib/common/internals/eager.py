@@ -64,6 +64,18 @@ def tensor_number(tensor: Any) -> int:
     return number if isinstance(number, int) else -1
 
 
+_new_number: Final = part(
+    "tensorflow.python.framework.ops:uid",
+    "telling tensors that were made after a recording",
+    "live_tensors gives no lines from recordings",
+)
+
+
+def newest_tensor_number() -> int:
+    """Give a number that all tensors made from now on exceed; -1 where there is none."""
+    return -1 if isinstance(_new_number, Missing) else int(_new_number())
+
+
 @of_object("Operation._original_op", _GRADIENTS, "it is told by the name of a scope alone")
 def original_op(operation: Any) -> Any:
     """Give the operation that this one is the gradient or a copy of; None for others."""
