@@ -293,6 +293,28 @@ def test_a_traced_function_within_a_step_counts_and_is_set_back(way):
     assert memory.categories[Category.OPTIMIZER] == 2 * 64 * 8 * 4 + 8 + 4
 
 
+@pytest.mark.parametrize("way", ["generator", "made within", "traced before"])
+def test_variables_first_met_while_a_function_within_the_step_is_traced_are_set_back(way):
+    generator, own = tf.random.Generator.from_seed(3), []
+
+    @tf.function
+    def shifted(x):
+        if way == "made within":
+            own[:] = own or [tf.Variable(tf.ones([4, 1]))]
+            return x @ own[0].assign_add(tf.ones([4, 1]))
+        return x + generator.normal([3, 4])
+
+    def step(x):
+        return tf.reduce_sum(shifted(x))
+
+    if way == "traced before":
+        step(tf.ones([3, 4]))
+    before = generator.state.numpy()
+    assert training_memory(step, tf.ones([3, 4])).peak_bytes > 0
+    np.testing.assert_array_equal(generator.state.numpy(), before)
+    assert own == []
+
+
 def test_a_failing_step_leaves_the_model_as_it_was(batch):
     class Broken(tf.keras.Model):
         def __init__(self) -> None:

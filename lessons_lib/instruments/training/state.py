@@ -219,8 +219,11 @@ class State:
             If it has none.
         """
         if id(variable) not in self._values and variable.dtype not in (tf.resource, tf.variant):
-            value = variable.numpy()
+            with tf.init_scope():  # a function may be traced, which meets it for the first time
+                value = variable.numpy()
             if not variable.shape.is_compatible_with(value.shape):
+                if not tf.executing_eagerly():  # made by the function: it had none before
+                    return
                 raise ValueError(
                     f"the variable {variable.name.strip()} has no value, as where a fit failed "
                     "while it was traced: compile the model again, with a new optimizer"
