@@ -83,6 +83,16 @@ class GrowthCase:
         """Python's objects, NumPy's arrays left out."""
         return self.small + self.large
 
+    @property
+    def faint(self) -> float:
+        """Hidden bytes of things that were seen to multiply: too few to be growth by themselves."""
+        hidden = self.evidence.hidden_bytes
+        if not self.evidence.live_tensors.grows:
+            return hidden.slope if hidden.slope > hidden.noise else 0.0
+        # Beside kept tensors, whose rounding is hidden, too.
+        named = self.evidence.live_tensor_bytes.slope + self.evidence.variable_bytes.slope
+        return max(0.0, (self.seen.requested or 0.0) - named)
+
     def take(self, *names: str) -> float:
         """Take amounts that a finding explains; nobody else gets them."""
         taken = sum(float(getattr(self, name)) for name in names)

@@ -185,12 +185,12 @@ def _tensors(case: GrowthCase, _: CacheTest) -> None:
 
 def _pinned(case: GrowthCase, nbytes: float, count: Series) -> float:
     """Give what kept slices keep of the tensors that they were cut from, beside their own bytes."""
-    least = LEAST_CHUNK * count.slope
+    least, pinned = LEAST_CHUNK * count.slope, case.hidden
     if case.seen.requested is not None:
         pinned = case.seen.requested - nbytes
-        return pinned if pinned > least else 0.0
-    # Not measured: the allocator may round up to twice the bytes.
-    return case.hidden if case.hidden > max(nbytes, least) else 0.0
+    else:  # not measured: the allocator may round up to twice the bytes
+        least = max(nbytes, least)
+    return 0.0 if pinned <= least or case.evidence.table_entries.grows else pinned
 
 
 def _tensors_text(case: GrowthCase) -> str:
@@ -246,7 +246,7 @@ def _tables(case: GrowthCase, _: CacheTest) -> None:
     entries, made = case.evidence.table_entries, case.seen.of(Kind.TABLE)
     if not (entries.grows or made) or case.evidence.datasets.grows:
         return
-    nbytes, case.native = case.take("hidden") or case.native, 0.0
+    nbytes, case.native = case.take("hidden") or max(case.faint, case.native), 0.0
     new = sum(group.held.per_call for group in made)
     gain = f"gain {counted(entries.slope, 'entry', 'entries')} a call"
     text = f"Lookup tables or queues {f'multiply: {new:.3g} more a call' if made else gain}"

@@ -162,6 +162,19 @@ CASES: dict[str, tuple[dict[str, Any], Observation, Found, str]] = {
     "arrays that are too few to be what is hidden": (
         {"hidden_bytes": 16_384}, seen(objects(4096, array=True)), [], "",
     ),
+    "a queue of small tensors": (
+        {"table_entries": 1, "hidden_bytes": 2048, "c_heap": 300}, seen(),
+        [(Cause.RETAINED_TENSORS, 2048)], "1 entry",
+    ),
+    "a queue of large tensors": (
+        {"table_entries": 1, "hidden_bytes": 200_704, "c_heap": 300}, seen(),
+        [(Cause.RETAINED_TENSORS, 200_704)], "1 entry",
+    ),
+    "a queue beside kept tensors, which are no slices": (
+        {"table_entries": 1, "hidden_bytes": 2096, "live_tensors": 1, "live_tensor_bytes": 2000},
+        seen(group(TENSOR, 2000), requested=4000),
+        [(Cause.RETAINED_TENSORS, 2000), (Cause.RETAINED_TENSORS, 2000)], "1 more a call.",
+    ),
     "entries of a table": (
         {"table_entries": 1, "c_heap": 5000}, seen(), [(Cause.RETAINED_TENSORS, 5000)], "1 entry",
     ),
