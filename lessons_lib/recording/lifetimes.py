@@ -14,15 +14,17 @@ from typing import Final
 import numpy as np
 
 from lessons_lib.recording.attribution import Attribution, SiteTable
-from lessons_lib.recording.buffers import NOT_WATCHED, BufferStore, Folded, Ints, Site
+from lessons_lib.recording.buffers import NOT_WATCHED, BufferStore, Folded, Ints, Purpose, Site
 from lessons_lib.recording.call_log import CallLog
+from lessons_lib.recording.categories import Category
 from lessons_lib.recording.moments import Moments
 from lessons_lib.recording.pacing import Rest
 from lessons_lib.recording.purposes import Earlier, settle
-from lessons_lib.recording.rows import Rows, fold_into, thinned
+from lessons_lib.recording.rows import Rows, fold_into, freed_first, thinned
 from lessons_lib.recording.segment import MemoryEvent, Segment
 from lessons_lib.recording.session_checks import Change, SessionCheck, checked
 from lessons_lib.recording.takeovers import Takeovers
+from lessons_lib.recording.variables import lives
 from lessons_lib.recording.window import Window
 
 PICOSECOND: Final = 1e-12
@@ -30,9 +32,18 @@ PICOSECOND: Final = 1e-12
 MOST_ROWS: Final = 100_000
 #: Numbers of events that are free for what is found out later of a rest.
 _REST_NUMBERS: Final = 2**30
+#: Rank of what surely was not freed.
+_STAYS: Final = 3
 #: Points of the curve of live bytes from each session, and in all.
 _POINTS: Final = 128
 _MOST_POINTS: Final = 16_384
+
+
+def _lasting(purpose: Purpose) -> int:
+    """Rank what a variable held that is gone, what passes with a step, batches, and the rest."""
+    if purpose.held:
+        return _STAYS if lives(purpose.held) else -1
+    return {Category.INPUTS: 1, Category.OTHER: 2}.get(purpose.category, 0)
 
 
 class Ledger:
@@ -74,7 +85,7 @@ class Ledger:
         """Pass over a time that nobody watched; what was allocated in it has no rows.
 
         The curve goes on by the allocator's counters, whose bytes are rounded up.  What lived
-        before is taken to live on, as far as the counters have room for it: what is oldest first.
+        before is taken to live on, as far as the counters have room for it.
         """
         self._takeovers.forget()
         for window in self.windows:
@@ -118,21 +129,29 @@ class Ledger:
         self._live = self._standing(self._rows.nbytes)
 
     def _forget(self, grown: int) -> None:
-        """Take for freed what cannot be there any more, as so many bytes more are in use."""
+        """Take for freed what cannot be there any more, as so many bytes more are in use.
+
+        If what is known here does not account for it, something older than the run was freed.
+        """
         assert self._gap is not None
         number, moment = self._gap
         rows = self._rows
-        living = [(row, place) for place, row in self._alive.items() if rows.born[row] >= 0]
-        living.sort(key=lambda pair: -int(rows.born[pair[0]]))
+        lasting = np.array([_lasting(site.purpose) for site in self.table.sites] + [0])
+        ranks = np.where(rows.born < 0, _STAYS, lasting[rows.site])
+        living = [(place, row) for place, row in self._alive.items() if ranks[row] < _STAYS]
         excess = self._standing(rows.reserved) - grown
-        for row, place in living:
-            if excess <= 0:
-                break
-            if rows.reserved[row] <= excess:
-                rows.died[row], rows.died_at[row] = number, moment
-                excess -= int(rows.reserved[row])
-                number += 1
-                del self._alive[place]
+        index = np.array([row for _, row in living], np.int64)
+        for chosen in freed_first(ranks[index], rows.born[index], rows.reserved[index], excess):
+            place, row = living[chosen]
+            rows.died[row], rows.died_at[row] = number, moment
+            excess -= int(rows.reserved[row])
+            number += 1
+            del self._alive[place]
+        if excess > 0:
+            older = Rows.of([(-1, excess, excess, -1, 0.0)])
+            older.died[:], older.died_at[:] = number, moment
+            self._rows = rows.with_more(older)
+            number += 1
         self._gap = number, moment
 
     def _found_late(self, events: Sequence[MemoryEvent]) -> None:

@@ -34,7 +34,7 @@ def missing(found: Completeness) -> str:
         much = f" by {format_bytes(lost)} or more" if lost else ", by how much is not known"
         return f"{said}: the peak, what is kept and what was allocated may be off{much}."
     return (
-        f"{said}: by the allocator's count the peak is off by at most "
+        f"{said}: by the allocator's count that puts the peak off by at most "
         f"{format_bytes(lost + found.above)} and what is kept by at most {format_bytes(lost)}; "
         "more may be missing only from what was allocated in all."
     )
@@ -51,6 +51,6 @@ def rested(rests: Sequence[Rest], seconds: float, seen: int) -> Iterator[str]:
         f"Watched whole: ≈ {watched:.3g} s of ≈ {seconds:.3g} s, in "
         f"{counted(len(rests) + 1, 'part')}. Operations, lines, and what was allocated in all are "
         f"of these parts; in between only the allocator's count was read, which was {above}, and "
-        f"what was left of that time is listed as “{NOT_WATCHED}”. To watch all, record with "
-        "share=1."
+        f"what was left of that time is listed as “{NOT_WATCHED}”, and which of the older buffers "
+        "went is guessed. To watch all, record with share=1."
     )

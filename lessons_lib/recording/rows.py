@@ -78,3 +78,39 @@ def thinned(points: np.ndarray, most: int) -> np.ndarray:
     parts = np.array_split(np.arange(len(points)), most // 2)
     chosen = {int(place) for p in parts for place in (p[np.argmax(points[p, 2])], p[-1])}
     return points[sorted(chosen)]
+
+
+def freed_first(ranks: Ints, born: Ints, sizes: Ints, excess: int) -> list[int]:
+    """Choose which buffers to take for freed, by a count that is lower by an excess.
+
+    Parameters
+    ----------
+    ranks, born, sizes : array of int
+        Of each buffer: its rank, of which the lowest goes first, when it was born, of which the
+        latest goes first, and its bytes.
+    excess : int
+        Bytes that were freed at least; more, if something was made meanwhile.
+
+    Returns
+    -------
+    list of int
+        The places of those.
+    """
+    chosen: list[int] = []
+    order = np.lexsort((-born, ranks))
+    for rank in np.unique(ranks):
+        left: list[int] = []
+        living = order[ranks[order] == rank]
+        alone = living[abs(sizes[living] - excess) <= excess // 64]
+        # One that accounts for it all is likelier than some that do so together.
+        for place in (alone[:1] if excess > 0 and len(alone) else living).tolist():
+            fits = int(sizes[place]) <= excess
+            (chosen if fits else left).append(place)
+            excess -= int(sizes[place]) if fits else 0
+        nearest = min(left, key=lambda place: int(sizes[place]), default=-1)
+        if nearest >= 0 and int(sizes[nearest]) < 2 * excess:
+            chosen.append(nearest)
+            excess -= int(sizes[nearest])
+        if excess <= 0:
+            break
+    return chosen

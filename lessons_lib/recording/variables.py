@@ -13,6 +13,7 @@ import functools
 import itertools
 import re
 import sys
+import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final, NamedTuple
@@ -58,6 +59,8 @@ _KERAS_VARIABLE: Final = re.compile(
 )
 _SLOT: Final = "add_variable_from_reference"
 _numbers: Final = itertools.count(1)
+# By number: the handle, with which the variable goes.
+_handles: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictionary()
 _makers: Final[dict[str, Category | None]] = {}
 
 
@@ -95,8 +98,14 @@ def _read(frame: FrameType | None, name: str) -> Variable:
 
 def note(handle: Any, variable: Variable) -> None:
     """Say what a variable is, where that is known for certain."""
-    with contextlib.suppress(AttributeError):
+    with contextlib.suppress(AttributeError, TypeError):
         setattr(handle, _NOTED, variable)
+        _handles[variable.number] = handle
+
+
+def lives(number: int) -> bool:
+    """Tell whether there still is a variable with a number, from 1."""
+    return number in _handles
 
 
 def variable_of(handle: Any) -> Variable:

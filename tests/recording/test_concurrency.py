@@ -177,9 +177,9 @@ def test_what_lies_between_two_sessions(
 @pytest.mark.parametrize(
     ("lost", "above", "says"),
     [
-        (0, 0, "the peak is off by at most 0 B and what is kept by at most 0 B; more may be"),
-        (0, 512, "the peak is off by at most 512 B and what is kept by at most 0 B; more may be"),
-        (256, 512, "the peak is off by at most 768 B and what is kept by at most 256 B; more"),
+        (0, 0, "the peak off by at most 0 B and what is kept by at most 0 B; more may be"),
+        (0, 512, "the peak off by at most 512 B and what is kept by at most 0 B; more may be"),
+        (256, 512, "the peak off by at most 768 B and what is kept by at most 256 B; more"),
         (256, None, "the peak, what is kept and what was allocated may be off by 256 B or more."),
         (0, None, "what was allocated may be off, by how much is not known."),
     ],

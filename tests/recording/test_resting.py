@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from lessons_lib.common.runtime import tf
@@ -18,6 +19,7 @@ from lessons_lib.recording.call_log import CallLog
 from lessons_lib.recording.lifetimes import Ledger
 from lessons_lib.recording.pacing import Pacing, Rest
 from lessons_lib.recording.recorder import record
+from lessons_lib.recording.rows import freed_first
 from lessons_lib.recording.segment import MemoryEvent, Segment
 from tests.support.sessions import cut_after
 from tests.support.tensors import new, scalar
@@ -121,6 +123,50 @@ def test_what_takes_the_place_of_something_older_stays() -> None:
     assert recording.unwatched
     assert recording.kept_bytes == 0
     del old
+
+
+@pytest.mark.parametrize("gone", ["data", "variable", "older"])
+def test_what_a_living_variable_holds_is_not_taken_for_freed(gone: str) -> None:
+    x, c, big = new(9), scalar(2.0), new(500_000)
+    older = new(1_000_000) * c
+    with cut_after(200), resting(math.inf), record(share=0.5) as recording:
+        data, variable, last = big * c, tf.Variable(new(50_000)), tf.Variable(new(60_000))
+        for _ in range(100):
+            x * c
+        assert recorder._session.rest is not None
+        data = None if gone == "data" else data
+        variable = None if gone == "variable" else variable
+        older = None if gone == "older" else older
+    kept = {"data": 2_000_000, "variable": 200_000, "last": 240_000}
+    kept.pop(gone, None)
+    if gone == "older":  # what cannot be known to live, is taken to be gone first
+        del kept["data"]
+    found = [b.nbytes for b in recording.buffers if b.freed_at is None and b.nbytes > 100_000]
+    assert sorted(found) == sorted(kept.values())
+    if gone == "older":
+        kept["older"] = 2_000_000 - 4_000_000
+    # The allocator sets aside pieces of less than twice the size.
+    assert abs(recording.kept_bytes - sum(kept.values())) < 500_000
+    del variable, last, data, older
+
+
+@pytest.mark.parametrize(
+    ("ranks", "sizes", "excess", "expected"),
+    [
+        ([0, 0, 0], [300, 200, 100], 0, []),
+        ([0, 0, 0], [400, 200, 100], 300, [2, 1]),  # the latest first
+        ([3, 1, 3], [100, 200, 100], 200, [1]),  # the lower rank first
+        ([1, 3, 3], [300, 100, 100], 290, [0]),  # and something of 10 bytes was made
+        ([1, 3, 3], [900, 100, 100], 200, [2, 1]),
+        ([0, 0, 0], [900, 900, 900], 300, []),  # none of them
+        ([0, 0, 0], [900, 500, 400], 895, [0]),  # one rather than two
+    ],
+)
+def test_what_was_freed_first(
+    ranks: list[int], sizes: list[int], excess: int, expected: list[int]
+) -> None:
+    born = np.arange(3)
+    assert freed_first(np.array(ranks), born, np.array(sizes), excess) == expected
 
 
 def test_what_was_freed_unwatched_may_be_followed_at_its_place() -> None:
