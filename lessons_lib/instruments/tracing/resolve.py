@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from lessons_lib.common import internals
 from lessons_lib.common.runtime import tf
-from lessons_lib.common.source import Line, is_user_file, line_of
+from lessons_lib.common.source import Line, user_place
 from lessons_lib.common.units import counted
 from lessons_lib.instruments.tracing.advice import FunctionOwner
 from lessons_lib.instruments.tracing.reasons import Key, context_of
@@ -242,11 +242,13 @@ def made_from(python_function: Any) -> Hashable:
 
 
 def definition_line(python_function: Any) -> Line | None:
-    """Give the line where the user defined a function; None for a library's."""
+    """Give the line where the user defined a function, in one that AutoGraph converted, too.
+
+    None for a library's.
+    """
     code = code_of(python_function)
-    if code is None or not is_user_file(code.co_filename):
-        return None
-    return line_of(code.co_filename, code.co_firstlineno)
+    place = None if code is None else user_place([(code.co_filename, code.co_firstlineno)])
+    return None if place is None else place.line()
 
 
 def name_of(python_function: Any, fallback: str) -> str:

@@ -10,7 +10,13 @@ import pytest
 
 from lessons_lib.common.results import alt_text
 from lessons_lib.common.runtime import tf
-from lessons_lib.instruments.tracing import TraceCause, count_traces, resolve, trace_report
+from lessons_lib.instruments.tracing import (
+    TraceCause,
+    count_traces,
+    resolve,
+    trace_report,
+    watch_retracing,
+)
 from lessons_lib.instruments.tracing.signatures import describe_object
 from tests.support.traced import Model, make, plain
 
@@ -158,3 +164,35 @@ def test_a_function_that_was_bound_by_hand_is_found_and_one_too_deep_is_not():
     assert count_traces(wrapped(resolve._DEPTH)) == 1
     with pytest.raises(TypeError):
         count_traces(wrapped(resolve._DEPTH + 1))
+
+
+@pytest.mark.parametrize("autograph", [True, False])
+def test_a_function_defined_in_a_traced_one_is_the_users(autograph):
+    @tf.function(autograph=autograph)
+    def outer(x, n):
+        @tf.function
+        def helper(z):
+            return z * n
+
+        return helper(x)
+
+    with watch_retracing() as watch:
+        for n in (1, 2, 3):
+            outer(tf.ones([2]), n)
+    report = watch.report("helper")
+    assert report.remade == 3
+    assert report.line.text in ("@tf.function", "def helper(z):")
+    assert f"made from the same code at {report.line}" in report.advice
+
+    @tf.function
+    def helper(z, n):
+        return z * n
+
+    # What it says: defined once, outside, with a tensor.
+    outer = tf.function(lambda x, n: helper(x, n), autograph=autograph)
+    with watch_retracing() as followed:
+        for n in (1, 2, 3):
+            outer(tf.ones([2]), tf.constant(float(n)))
+    assert [(r.name, len(r.traces)) for r in followed.reports if "helper" in r.name] == [
+        ("helper", 1)
+    ]
