@@ -34,7 +34,7 @@ from lessons_lib.common.files import write_atomically
 from lessons_lib.common.interrupts import DeferredSignals
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.tracing import RetracingWatch, watch_retracing
-from lessons_lib.recording.pacing import SHARE
+from lessons_lib.recording.pacing import SHARE, WHOLE_EVENTS
 from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
@@ -63,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
         "--share",
         metavar="PART",
         type=float,
-        default=SHARE,
-        help=f"share of the time that watching may take after the first steps ({SHARE}); 1: all",
+        help="share of the time that watching may take from the first steps on; 1: all (without: "
+        f"the first {WHOLE_EVENTS:,} events are watched whole, then {SHARE} of the time)",
     )
     run.add_argument("-m", "--module", action="store_true", help="run a module, as python -m does")
     run.add_argument("program", help="a script, a folder with __main__.py, or a module")
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else program.script(options.program, theirs)
         )
         _check_place(output)
-        if not 0 < options.share <= 1:
+        if options.share is not None and not 0 < options.share <= 1:
             raise ValueError(f"--share is over 0 and up to 1, not {options.share}")
     except ValueError as problem:
         print(f"python -m lessons_lib run: {problem}", file=sys.stderr)
@@ -119,7 +119,7 @@ def _check_place(output: Path) -> None:
         )
 
 
-def _run(program: Callable[[], None], command: str, output: Path, share: float) -> int:
+def _run(program: Callable[[], None], command: str, output: Path, share: float | None) -> int:
     """Run a program, write its report, and give the exit code; its failures are passed on."""
     run = _Run(command, output, share)
     run.begin()
@@ -150,7 +150,7 @@ def _run(program: Callable[[], None], command: str, output: Path, share: float) 
 class _Run:
     """A recorded run of a program, which is finished once."""
 
-    def __init__(self, command: str, output: Path, share: float) -> None:
+    def __init__(self, command: str, output: Path, share: float | None) -> None:
         self._share = share
         self._command = command
         self._output = output

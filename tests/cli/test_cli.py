@@ -18,6 +18,7 @@ from lessons_lib.cli import html_report, program
 from lessons_lib.cli import main as cli
 from lessons_lib.cli.html_report import ProgramReport
 from tests.support.drawn import rested, small
+from tests.support.sessions import cut_after
 from tests.support.state import state
 
 tf = ll.runtime.tf
@@ -266,6 +267,18 @@ def test_figures_of_a_program_that_was_watched_in_parts_say_so() -> None:
     whole = ProgramReport("x", small(), None, "It ran.").html()
     assert "12 MiB (12,582,912 bytes)" in whole
     assert "that was watched" not in whole
+
+
+@pytest.mark.parametrize(("option", "parts"), [([], False), (["-s", "0.5"], True)])
+def test_beginning_is_watched_whole_unless_a_share_is_asked_for(
+    folder: Path, option: list[str], parts: bool
+) -> None:
+    Path("loop.py").write_text(
+        "import tensorflow as tf\nfor _ in range(60): tf.fill([9], 1.0)\n", encoding="utf-8"
+    )
+    with cut_after(200):
+        assert cli.main(["run", "-o", "report.html", *option, "loop.py"]) == 0
+    assert ("Watched whole: " in Path("report.html").read_text(encoding="utf-8")) == parts
 
 
 def test_picture_that_cannot_be_drawn_leaves_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
