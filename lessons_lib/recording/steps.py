@@ -135,7 +135,8 @@ class Steps(Result, Sequence[StepMemory]):
 
         Where steps keep unlike amounts, as with a log that is written every tenth step, the growth
         from step to step: of a few steps what all keep together, divided by their number; of more
-        the median over all pairs (Theil-Sen), without the one step most unlike the others.
+        the median over all pairs (Theil-Sen), without the one step most unlike the others, and
+        no more than that.
         """
         return _per_step(self.steady)
 
@@ -167,7 +168,7 @@ def _per_step(steps: Sequence[StepMemory]) -> int:
         return steps[0].kept_bytes if steps else 0
     if len(kept) <= _FEW:
         return round(kept.mean())
-    usual = np.median(kept)
+    mean, usual = float(kept.mean()), np.median(kept)
     unlike = np.abs(kept - usual)
     if (unlike == unlike.max()).sum() == 1:
         kept[unlike.argmax()] = usual
@@ -175,7 +176,9 @@ def _per_step(steps: Sequence[StepMemory]) -> int:
     at = np.unique(np.linspace(0, len(kept), _MOST_LEVELS).round().astype(np.int64))
     first, second = np.triu_indices(len(at), 1)
     slopes = (levels[at[second]] - levels[at[first]]) / (at[second] - at[first])
-    return round(float(np.median(slopes)))
+    slope = float(np.median(slopes))
+    # A level that falls all through an epoch, and rises at once between two, is no growth.
+    return round(mean if abs(mean) < abs(slope) or mean * slope < 0 else slope)
 
 
 def _kept(steps: Sequence[StepMemory]) -> str:
