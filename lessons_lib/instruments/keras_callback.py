@@ -136,13 +136,8 @@ def _(result: FitMemory) -> str:
                     )
                 )
     headers = (
-        "epoch",
-        "phase",
-        "batches",
-        "highest peak",
-        "kept by the steps",
-        "kept between them",
-        "time of the steps",
+        *("epoch", "phase", "batches", "highest peak"),
+        *("kept by the steps", "kept between them", "time of the steps"),
     )
     return html_table(headers, rows, align="rlrrrrr") + notes_table(result.notes)
 
@@ -246,6 +241,11 @@ class MemoryCallback:
 
     def _repr_html_(self) -> str:
         return summary_html(self.result)
+
+    def set_model(self, model: Any) -> None:
+        """Begin a ``fit``, ``evaluate`` or ``predict``; the program's own work is left out."""
+        super().set_model(model)  # type: ignore[misc]
+        self._log.level = None
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Begin anew.

@@ -229,6 +229,20 @@ def test_second_fit_begins_anew_and_evaluate_is_watched_too() -> None:
     assert [b.phase for b in memory.result.batches[-2:]] == ["validation"] * 2
 
 
+def test_what_the_program_keeps_between_two_runs_of_keras_is_its_own() -> None:
+    model, memory = make_model(run_eagerly=True), MemoryCallback()
+    hoards = Hoards([256, 256], "on_test_batch_end")  # 256 KiB
+    x = tf.zeros([4, 2])
+    fit(model, [memory])
+    kept = [tf.ones([1024, 1024])]
+    model.predict(x, batch_size=2, verbose=0, callbacks=[memory])
+    kept.append(tf.ones([1024, 1024]))
+    assert abs(memory.result.between_bytes) < LITTLE
+    model.evaluate(x, x, batch_size=2, verbose=0, callbacks=[memory, hoards])
+    assert len(hoards.kept) == 2
+    assert 2 * 2**18 - LITTLE < memory.result.between_bytes < 4 * 2**18 + LITTLE
+
+
 def test_predict_is_watched_too() -> None:
     model, memory = make_model(run_eagerly=True), MemoryCallback()
     told: list[dict[str, float]] = []
