@@ -34,7 +34,7 @@ def missing(found: Completeness) -> str:
         much = f" by {format_bytes(lost)} or more" if lost else ", by how much is not known"
         return f"{said}: the peak, what is kept and what was allocated may be off{much}."
     return (
-        f"{said}: by the allocator's count that puts the peak off by at most "
+        f"{said}: by the allocator's count this alone puts the peak off by at most "
         f"{format_bytes(lost + found.above)} and what is kept by at most {format_bytes(lost)}; "
         "more may be missing only from what was allocated in all."
     )
