@@ -50,7 +50,8 @@ def rested(rests: Sequence[Rest], seconds: float, seen: int) -> Iterator[str]:
     yield (
         f"Watched whole: ≈ {watched:.3g} s of ≈ {seconds:.3g} s, in "
         f"{counted(len(rests) + 1, 'part')}. Operations, lines, and what was allocated in all are "
-        f"of these parts; in between only the allocator's count was read, which was {above}, and "
-        f"what was left of that time is listed as “{NOT_WATCHED}”, and which of the older buffers "
+        f"of these parts; in between only the allocator's count was read, which was {above}. "
+        "It has whole pieces, larger than what was asked for: so have the steps of that time. "
+        f"What was left of that time is listed as “{NOT_WATCHED}”, and which of the older buffers "
         "went is guessed. To watch all, record with share=1."
     )
