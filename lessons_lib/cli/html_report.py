@@ -117,7 +117,14 @@ class ProgramReport:
         peak = f"{format_bytes(recording.peak_bytes)} ({recording.peak_bytes:,} bytes)"
         about, part = "", ""
         if recording.unwatched:  # the allocator rounds up what it counts
-            peak, about, part = f"≈ {format_bytes(recording.peak_bytes)}", "≈ ", " that was watched"
+            peak, about, part = (
+                f"≈ {format_bytes(recording.peak_bytes)}",
+                "≈ ",
+                " in what was watched",
+            )
+            if recording.counted_bytes > recording.peak_bytes:
+                counted = format_bytes(recording.counted_bytes)
+                peak += f"; at most ≈ {counted} when nobody watched, rounded up by the allocator"
         rows = [
             ("peak", peak),
             ("held by the allocator for it", format_bytes(recording.held_bytes)),

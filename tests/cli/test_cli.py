@@ -262,11 +262,11 @@ def test_what_a_thread_does_after_the_main_program_is_in_the_report(folder: Path
 
 def test_figures_of_a_program_that_was_watched_in_parts_say_so() -> None:
     page = ProgramReport("x", rested(), None, "It ran.").html()
-    assert re.search(r"peak</td><td[^>]*>≈ 4 MiB<", page)
-    assert "allocated in all that was watched" in page
+    assert re.search(r"peak</td><td[^>]*>≈ 4 MiB; at most ≈ 6 MiB when nobody watched,", page)
+    assert "buffers in what was watched" in page
     whole = ProgramReport("x", small(), None, "It ran.").html()
     assert "12 MiB (12,582,912 bytes)" in whole
-    assert "that was watched" not in whole
+    assert "watched" not in whole
 
 
 @pytest.mark.parametrize(("option", "parts"), [([], False), (["-s", "0.5"], True)])
