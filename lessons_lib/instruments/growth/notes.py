@@ -15,6 +15,8 @@ from lessons_lib.instruments.growth.trend import Series, Shape
 
 #: This version loses a reference with each tensor that is made of a Python value.
 LOSES_REFERENCES: Final = tf.__version__.startswith("2.16.")
+#: Of a rise: less than this is no part of it.
+_SCATTER: Final = 0.02
 #: Garbage that waits for the collector is said from here on, in bytes a call.
 _WAITING_FLOOR: Final = 64 * KIB
 
@@ -47,9 +49,12 @@ _WATCHED: Final = (
 
 
 def _risen(series: Series) -> int:
-    """Give the number of the last measured call (from 1) that raised a series for good."""
+    """Give the number of the last measured call (from 1) that raised a series for good.
+
+    Small ups and downs after it do not count, as of numbers that are made anew.
+    """
     values = series.values
-    top = values[-1]
+    top = values[-1] - _SCATTER * series.rise
     return next(i + 1 for i, value in enumerate(values) if min(values[i:]) >= top)
 
 
@@ -85,6 +90,8 @@ def run_notes(
     if not causes:
         yield from _small(evidence, seen)
     yield from _of_this_process(evidence, causes)
+    if evidence.python_objects.grows or evidence.live_tensors.grows:  # else it is full already
+        yield from dict.fromkeys(seen.notes)
 
 
 def _single_steps(series: Series, watched: _Watched, causes: tuple[Finding, ...]) -> Iterator[str]:
@@ -112,6 +119,8 @@ def _small(evidence: Evidence, seen: Observation) -> Iterator[str]:
     """Say what rises though it is too little to be called growth."""
     gain = seen.heap.python + seen.heap.numpy
     notes = [group for group in seen.objects if group.is_note]
+    if any(group.is_bounded for group in seen.groups):
+        gain = 0.0  # what is full loses as much: old objects, which nobody saw being made
     if notes and gain > 0:
         yield (
             f"Python's heap gains {about(gain)} a call, as a log of numbers and texts does "

@@ -140,7 +140,7 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
         baseline.lift()
         budget.close()
     causes = judge(evidence, seen, cache)
-    notes = (*run_notes(evidence, seen, causes, waiting), *seen.notes, *extra, BLIND)
+    notes = (*run_notes(evidence, seen, causes, waiting), *extra, BLIND)
     label = str(getattr(step, "__name__", type(step).__name__))
     if recorded:
         notes = (_RECORDED, *notes)

@@ -312,6 +312,11 @@ def said(
     [
         ({"live_tensors": 2.0 * (CALLS >= 7)}, "live tensors rose by 2 until call 8 and stayed"),
         ({"tensor_bytes": 8192.0 * (CALLS >= 7)}, "tensor bytes rose by 8 KiB until call 8"),
+        # A full buffer beside a number that is made anew: 256 B more or less.
+        (
+            {"tensor_bytes": 28_672.0 * np.minimum(CALLS, 6) - 256 * (CALLS % 2 == 0)},
+            "until call 7",
+        ),
         ({"tensor_bytes": 1024.0 * (CALLS >= 7)}, ""),
         # Of a large chunk that is handed out whole a part grows.
         ({"tensor_bytes": 8192.0 * (CALLS >= 7), "live_tensor_bytes": 64}, ""),
@@ -339,6 +344,11 @@ def test_garbage_and_small_logs_are_said() -> None:
     assert said(waiting=64 * KIB - 1) == ""
     log = seen(objects(200, is_note=True), heap=HeapGain(200, known=True))
     assert "gains ≈ 200 B a call, as a log of numbers and texts does (kept)" in said(log)
+    full = seen(objects(200, is_note=True, is_bounded=True), heap=HeapGain(200, known=True))
+    assert said(full) == ""
+    ends = seen(notes=("It ends there.", "It ends there."))
+    assert said(ends, python_objects=1) == "It ends there."
+    assert said(ends) == ""
     other = seen(heap=HeapGain(200, known=True))
     assert "gains ≈ 200 B a call: too little" in said(other, python_blocks=10)
     assert said(other) == said(seen(objects(200, is_note=True)), python_blocks=10) == ""
