@@ -75,7 +75,7 @@ class StepMemory:
     Attributes
     ----------
     epoch : int
-        From 0; 0 in a loop of one's own.
+        From 0, in each ``fit``; 0 in a loop of one's own.
     step : int
         From 0, over all epochs.
     start, seconds : float
@@ -87,6 +87,8 @@ class StepMemory:
         a dropped model, from before the recording too, that the garbage collector finds just then.
     exact : bool
         False where the profiler rested in it or before: bytes are then the allocator's, rounded up.
+    fit : int
+        From 0: the epochs were counted anew, as for another model.
     """
 
     epoch: int
@@ -96,6 +98,7 @@ class StepMemory:
     peak_bytes: int
     kept_bytes: int
     exact: bool = True
+    fit: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,16 +121,26 @@ class Steps(Result, Sequence[StepMemory]):
 
     @property
     def epochs(self) -> tuple[tuple[StepMemory, ...], ...]:
-        """The steps of each epoch."""
-        found: dict[int, list[StepMemory]] = {}
+        """The steps of each epoch, in each ``fit``."""
+        found: dict[tuple[int, int], list[StepMemory]] = {}
         for row in self.rows:
-            found.setdefault(row.epoch, []).append(row)
-        return tuple(tuple(found[number]) for number in sorted(found))
+            found.setdefault((row.fit, row.epoch), []).append(row)
+        return tuple(tuple(found[numbers]) for numbers in sorted(found))
+
+    @property
+    def first(self) -> tuple[StepMemory, ...]:
+        """The first step of each ``fit``, which makes what the others find there.
+
+        Of ``fit`` calls of one step each, as in a loop of one's own, only the very first.
+        """
+        firsts = [row for i, row in enumerate(self.rows) if not i or self.rows[i - 1].fit < row.fit]
+        return tuple(firsts if len(self.rows) >= 2 * len(firsts) else firsts[:1])
 
     @property
     def steady(self) -> tuple[StepMemory, ...]:
-        """All steps but the first, which makes what the others find there."""
-        return self.rows[1:]
+        """All steps but the `first` ones."""
+        first = {row.step for row in self.first}
+        return tuple(row for row in self.rows if row.step not in first)
 
     @property
     def kept_per_step(self) -> int:
@@ -186,18 +199,31 @@ def _kept(steps: Sequence[StepMemory]) -> str:
     return f"{'' if exact else '≈ '}{format_bytes(_per_step(steps))}"
 
 
+def _named(steps: Sequence[StepMemory], fits: int) -> str:
+    """Name the epochs of some steps; which `fit` they are of, where there are several."""
+    of_fit, to_fit = (f"fit {step.fit + 1}, " if fits else "" for step in (steps[0], steps[-1]))
+    begin, end = (f"epoch {step.epoch + 1}" for step in (steps[0], steps[-1]))
+    if (of_fit, begin) == (to_fit, end):
+        return f"{of_fit}{begin}"
+    if of_fit == to_fit:
+        return f"{of_fit}epochs {steps[0].epoch + 1} to {steps[-1].epoch + 1}"
+    return f"{of_fit}{begin} to {to_fit}{end}"
+
+
 @summary_html.register
 def _(result: Steps) -> str:
     groups: list[tuple[str, Sequence[StepMemory]]] = []
-    if result.rows:
-        groups.append(("first step", result.rows[:1]))
+    steady, first = set(result.steady), result.first
+    if first:
+        groups.append(("first step" if len(first) == 1 else "first step of each fit", first))
     epochs = result.epochs
     parts = np.array_split(np.arange(len(epochs)), min(len(epochs), _MOST_GROUPS) or 1)
-    for first, last in [(part[0], part[-1]) for part in parts if len(part)]:
-        rest = [step for steps in epochs[first : last + 1] for step in steps if step.step]
-        name = f"epoch {first + 1}" if first == last else f"epochs {first + 1} to {last + 1}"
+    for begin, last in [(part[0], part[-1]) for part in parts if len(part)]:
+        rest = [step for steps in epochs[begin : last + 1] for step in steps if step in steady]
         if rest:
-            groups.append((name if len(parts) > 1 else "the others", rest))
+            groups.append(
+                (_named(rest, result.rows[-1].fit) if len(parts) > 1 else "the others", rest)
+            )
     rows = [
         (
             name,
@@ -217,27 +243,28 @@ def steps_of(marks: Sequence[StepMark]) -> Steps:
     """Divide what happened between marks into steps."""
     marks = [StepMark(0.0, Said.END), *marks]  # the start of the block
     rows: list[StepMemory] = []
-    for number, (epoch, begin, end, after) in enumerate(_spans(marks)):
+    for number, (fit, epoch, begin, end, after) in enumerate(_spans(marks)):
         first, last, following = marks[begin], marks[end], marks[after]
         peak = max(first.live, *(mark.peak for mark in marks[begin + 1 : end + 1]))
         seconds, kept = last.at - first.at, following.live - first.live
-        rows.append(StepMemory(epoch, number, first.at, seconds, peak, kept, following.exact))
+        rows.append(StepMemory(epoch, number, first.at, seconds, peak, kept, following.exact, fit))
     return Steps(tuple(rows))
 
 
-def _spans(marks: Sequence[StepMark]) -> list[tuple[int, int, int, int]]:
-    """Give epoch, and the marks of begin, end, and the begin of the next step, for each step."""
-    found: list[tuple[int, int, int]] = []
-    epoch, begin = 0, 0
+def _spans(marks: Sequence[StepMark]) -> list[tuple[int, int, int, int, int]]:
+    """Give fit, epoch, and the marks of begin, end, and the begin of the next, for each step."""
+    found: list[tuple[int, int, int, int]] = []
+    fit, epoch, begin = 0, -1, 0
     for place, mark in enumerate(marks[1:], 1):
         if mark.said is Said.EPOCH:
+            fit += mark.number <= epoch
             epoch = mark.number
         elif mark.said is Said.BEGIN:
             begin = place
         else:
-            found.append((epoch, begin, place))
+            found.append((fit, max(epoch, 0), begin, place))
             begin = place
-    following = [start for _, start, _ in found[1:]] + [end for _, _, end in found[-1:]]
+    following = [start for *_, start, _ in found[1:]] + [end for *_, end in found[-1:]]
     return [(*span, after) for span, after in zip(found, following, strict=True)]
 
 

@@ -208,6 +208,50 @@ def test_the_table_of_steps_has_the_first_step_and_the_others_of_each_epoch():
     assert steps_of(marks[:1])._repr_html_().count("<tr>") == 1
 
 
+def marks_of(fits: list[list[int]], kept: int) -> list[StepMark]:
+    """Say fits with so many steps in each epoch; the first step of a fit makes 1 KiB for good."""
+    marks: list[StepMark] = []
+    live = 0
+    for epochs in fits:
+        live += 1024
+        for epoch, steps in enumerate(epochs):
+            marks.append(StepMark(float(len(marks)), Said.EPOCH, epoch, live, live))
+            for _ in range(steps):
+                live += kept
+                marks.append(StepMark(float(len(marks)), Said.END, 0, live, live))
+    return marks
+
+
+@pytest.mark.parametrize("kept", [0, 8])
+def test_epochs_of_several_fits_are_told_apart(kept: int) -> None:
+    steps = steps_of(marks_of([[3, 2], [4, 4, 4]], kept))
+    assert [len(epoch) for epoch in steps.epochs] == [3, 2, 4, 4, 4]
+    assert [step.fit for step in steps] == [0] * 5 + [1] * 12
+    assert [step.step for step in steps.first] == [0, 5]
+    assert steps.kept_per_step == kept  # not what the second model's first step makes
+    html = steps._repr_html_()
+    assert "first step of each fit" in html
+    names = [f"fit {fit}, epoch {epoch}<" for fit, epoch in [(1, 1), (1, 2), (2, 1), (2, 3)]]
+    assert all(name in html for name in names)
+
+
+def test_a_loop_of_fits_of_one_step_each_is_a_loop_of_steps() -> None:
+    steps = steps_of([StepMark(0.0, Said.END, 0, 0, 0), *marks_of([[1]] * 30, 0)][1:])
+    assert len(steps.first) == 1
+    assert steps.kept_per_step == 1024
+    assert len(steps.epochs) == 30
+    html = steps._repr_html_()
+    assert "fit 4, epoch 1 to fit 6, epoch 1<" in html
+    assert "of each fit" not in html
+
+
+def test_a_fit_that_goes_on_with_the_epochs_numbers_is_the_same() -> None:
+    marks = [StepMark(0.0, Said.EPOCH, 0), StepMark(1.0, Said.END, 0)]
+    marks += [StepMark(2.0, Said.EPOCH, 1), StepMark(3.0, Said.END, 0)]
+    assert [step.fit for step in steps_of(marks)] == [0, 0]
+    assert "fit" not in steps_of(marks)._repr_html_()
+
+
 def test_a_program_without_keras_has_no_steps(monkeypatch):
     monkeypatch.delitem(sys.modules, "keras.src.callbacks.callback_list", raising=False)
     with ll.record() as rec:
