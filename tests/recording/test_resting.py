@@ -139,14 +139,12 @@ def test_what_a_living_variable_holds_is_not_taken_for_freed(gone: str) -> None:
         older = None if gone == "older" else older
     kept = {"data": 2_000_000, "variable": 200_000, "last": 240_000}
     kept.pop(gone, None)
-    if gone == "older":  # what cannot be known to live, is taken to be gone first
-        del kept["data"]
     found = [b.nbytes for b in recording.buffers if b.freed_at is None and b.nbytes > 100_000]
-    assert sorted(found) == sorted(kept.values())
-    if gone == "older":
-        kept["older"] = 2_000_000 - 4_000_000
-    # The allocator sets aside pieces of less than twice the size.
-    assert abs(recording.kept_bytes - sum(kept.values())) < 500_000
+    if gone == "older":  # it has no row: what cannot be known to live may be taken for freed
+        assert {kept["variable"], kept["last"]} <= set(found)
+    else:
+        assert sorted(found) == sorted(kept.values())
+        assert abs(recording.kept_bytes - sum(kept.values())) < 5_000  # a few small ones
     del variable, last, data, older
 
 
