@@ -187,16 +187,20 @@ class Roles:
     def _layer_of_gradient(self, places: Iterable[tuple[int, int]]) -> str | None:
         """Give the layer of the variable that the update first writes by a gradient."""
         nodes = self.flow.nodes
-        todo = dict.fromkeys(node for place in places for node, _ in self.chain(*place))
-        queue = list(todo)
-        for number in queue:  # which grows: the nearest ones come first
-            for use in (use for uses in nodes[number].uses for use in uses):
+        queue = [handed for place in places for handed in self.chain(*place)]
+        seen = set(queue)
+        for number, output in queue:  # which grows: the nearest ones come first
+            for use in nodes[number].uses[output]:
                 user = nodes[use.node]
                 if user.variables and UPDATES.fullmatch(user.type):
                     return self.flow.variables[user.variables[0]].layer
-                if use.node not in todo and self.phases[use.node] is Phase.UPDATE:
-                    todo[use.node] = None
-                    queue.append(use.node)
+                if self.phases[use.node] is not Phase.UPDATE:
+                    continue
+                # IdentityN hands on the gradients of all variables, each as an output of its own.
+                outputs = [use.place] if user.type in _VIEWS else range(len(user.outputs))
+                new = [(use.node, i) for i in outputs if i < len(user.outputs)]
+                queue += [place for place in new if place not in seen]
+                seen.update(new)
         return None
 
     def _assigned(self, number: int, output: int) -> int | None:

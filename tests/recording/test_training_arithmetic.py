@@ -12,6 +12,7 @@ import pytest
 import lessons_lib as ll
 from lessons_lib.recording.categories import Category, Phase
 from lessons_lib.recording.recording import Recording
+from tests.support.cases import or_further
 
 pytestmark = pytest.mark.slow
 
@@ -241,3 +242,41 @@ def test_what_recompute_grad_keeps_in_eager_mode_are_activations():
     activations = [b.nbytes for b in rec.buffers if b.category is Category.ACTIVATIONS]
     # Each block's output is kept, which the next one is computed from anew, and so is the last.
     assert [n for n in activations if n > 64] == [64 * 32 * FLOAT] * 3
+
+
+CLIPPED: dict[str, Callable[[Any], Any]] = {
+    "by norm": lambda g: [tf.clip_by_norm(tf.convert_to_tensor(v), 1.0) for v in g],
+    "by all norms": lambda g: tf.clip_by_global_norm(g, 1.0)[0],
+    "not": lambda g: g,
+}
+
+
+@pytest.mark.parametrize("how", or_further(CLIPPED, {"by norm"}))
+def test_what_clipping_makes_of_a_gradient_is_its_layers(how: str) -> None:
+    layers = tf.keras.layers
+    model = tf.keras.Sequential(
+        [layers.Embedding(50, 7, name="emb"), layers.Dense(11, name="a"), layers.Dense(3, name="b")]
+    )
+    x = tf.ones([2, 5], tf.int32)
+    model(x)
+    optimizer = tf.keras.optimizers.Adagrad()
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def step(x: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(x) ** 2)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply(CLIPPED[how](gradients), model.trainable_variables)
+
+    step(x)
+    with ll.record() as rec:
+        step(x)
+    kernels = {(7, 11): "a", (11,): "a", (11, 3): "b", (3,): "b"}
+    found = [
+        (b.shape, (b.purpose.layer or "").rpartition("/")[2])
+        for b in rec.buffers
+        if b.category is Category.GRADIENTS and b.shape in kernels
+    ]
+    assert {shape for shape, _ in found} == set(kernels)
+    assert found == [(shape, kernels[shape]) for shape, _ in found]
