@@ -331,9 +331,14 @@ def _remade(owner: _Owner, times: int) -> str:
         )
     seen = owner.entries[0].seen
     if seen.caller is Origin.PIPELINE:
+        if owner.module.partition(".")[0] == "keras":
+            return (
+                "In each call with arrays, Keras' fit, evaluate and predict make a tf.data "
+                "pipeline and trace its functions: in a loop, call the model, or predict_on_batch."
+            )
         return (
             f"Each tf.data pipeline traces {owner.name} when it is made, {times} here, the first "
-            f"for {seen.line}: make the data set once, and go through it again."
+            f"for {seen.line}: for the same data, make the data set once, and go through it again."
         )
     if owner.line is None and seen.caller is not Origin.USER:
         if owner.module.startswith(_OF_FUNCTIONS):

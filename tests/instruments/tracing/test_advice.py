@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.equality import first_difference
-from lessons_lib.instruments.tracing import trace_report
+from lessons_lib.instruments.tracing import trace_report, watch_retracing
 from lessons_lib.instruments.tracing.reasons import Detail, TraceCause
 from tests.support.advised import Body, advice_of, followed, traced
 
@@ -306,3 +307,21 @@ def test_dtypes_are_converted_to_one_that_holds_all() -> None:
     fn, wide = traced(lambda x: x * 2, again)
     assert fn.experimental_get_tracing_count() == 1
     assert [shot.values.tolist() for shot in wide] == [shot.values.tolist() for shot in results]
+
+
+@pytest.mark.slow
+def test_pipelines_that_keras_makes_of_arrays_are_told_once_for_each_function():
+    model = tf.keras.Sequential([tf.keras.Input([3]), tf.keras.layers.Dense(2)])
+    x = np.ones([4, 3], np.float32)
+    model.predict(x, verbose=0)
+    with watch_retracing() as watch:
+        results = [model.predict(x, verbose=0) for _ in range(3)]
+    assert watch.new_traces >= 3
+    names = [text.partition(": ")[0] for text in watch.advice]
+    assert len(set(names)) == len(names) > 0
+    assert all("in a loop, call the model, or predict_on_batch" in text for text in watch.advice)
+    model.predict_on_batch(x)
+    with watch_retracing() as later:
+        again = [model.predict_on_batch(x) for _ in range(3)]
+    assert later.new_traces == 0
+    assert all(np.array_equal(a, b) for a, b in zip(results, again, strict=True))
