@@ -117,6 +117,21 @@ class CallSpans:
         runs = self._segment.runs
         own = runs.get(event.step, (event.thread, event.time))
         thread, time = runs.get(self._lent(event), own)
+        found = self._iterator_at(thread, time)
+        if not found and thread in self._segment.pool:
+            # The mark of what a session's end cut off is not in the profile.
+            waiting = self._waiting(event.time)
+            found = self._iterator_at(waiting[0], event.time) if len(waiting) == 1 else ""
+        return found
+
+    def _waiting(self, time: int) -> list[int]:
+        """List the threads whose iterators waited for a function at a time."""
+        inner = ((thread, spans.at(time)) for thread, spans in self._iterators.items())
+        names = self._segment.iterators
+        return [t for t, i in inner if i >= 0 and names[t][i][2] == profile_format.CAPTURED]
+
+    def _iterator_at(self, thread: int, time: int) -> str:
+        """Give the iterator that was running on a thread, or for which a function was."""
         spans = self._iterators.get(thread)
         i = -1 if spans is None else spans.at(time)
         if spans is None or i < 0:

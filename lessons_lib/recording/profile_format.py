@@ -229,7 +229,7 @@ def _read_plane(plane: Any, segment: Segment) -> None:
             "this version of lessons_lib cannot read: use TensorFlow 2.16 to 2.21"
         )
     segment.memory += _memory(columns, chosen[of_memory], values[:, of_memory], names)
-    segment.pipeline = segment.pipeline or bool(pipelines.any())
+    segment.pool.update(np.flatnonzero(pipelines).tolist())
     numbers = values[_STATS.index(_NUMBER)] + values[_STATS.index(_ID)]  # one of them, or none
     begun: dict[int, int] = {}  # when the first call of a thread was logged
     for place, number in zip(

@@ -61,8 +61,8 @@ class Segment:
         Types of kernels that ran under each graph operation's name.
     events : int
         How many events the profile had, of all kinds.
-    pipeline : bool
-        Whether threads of a data pipeline were at work, which go on when no Python thread does.
+    pool : set of int
+        Threads of a data pipeline's pool that were at work.
     levels : (int or None, int or None)
         What the allocator itself counted as in use when the session began and when it ended; None
         where that is not known for certain.
@@ -81,5 +81,10 @@ class Segment:
     lent: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
     executed: dict[str, set[str]] = field(default_factory=dict)
     events: int = 0
-    pipeline: bool = False
+    pool: set[int] = field(default_factory=set)
     levels: tuple[int | None, int | None] = (None, None)
+
+    @property
+    def pipeline(self) -> bool:
+        """Whether a data pipeline was at work, which goes on when no Python thread does."""
+        return bool(self.pool)

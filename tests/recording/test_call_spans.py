@@ -68,3 +68,21 @@ def test_a_graph_is_its_step_and_a_mapped_function_its_pipelines() -> None:
     assert found.iterator(replace(EVENT, time=50)) == "Iterator::Batch"
     assert found.iterator(replace(EVENT, time=50, thread=9)) == CAPTURED
     assert found.iterator(replace(EVENT, time=50, thread=1)) == ""
+
+
+@pytest.mark.parametrize(
+    ("thread", "time", "iterator"),
+    [
+        (1, 50, "Iterator::Shuffle"),  # the one that waits for a function
+        (1, 80, ""),  # of two nobody knows which
+        (1, 5, ""),  # none waits
+        (2, 50, ""),  # no thread of the pool
+    ],
+)
+def test_work_of_the_pool_that_a_sessions_end_cut_off_is_the_only_waiting_iterators(
+    thread: int, time: int, iterator: str
+) -> None:
+    waiting = [(0, 99, "Iterator::Shuffle"), (10, 90, CAPTURED)]
+    other = [(60, 99, "Iterator::Map"), (70, 90, CAPTURED)]
+    found = CallSpans(Segment(iterators={THREAD: waiting, 9: other}, pool={1}), CallLog({}))
+    assert found.iterator(replace(EVENT, time=time, thread=thread)) == iterator
