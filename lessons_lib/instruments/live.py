@@ -325,12 +325,14 @@ def _kept_lines(
     Of a recording that is not exact, and of what was made after it, an address says nothing; and
     of several that lie at one address, it says who made the first.
     """
+    if not recording.exact:
+        return {}
     found: dict[int, int] = {}
     store = recording.buffers
     numbers = [_number(thing) for thing in things]
     for i in sorted(range(len(things)), key=numbers.__getitem__, reverse=True):
         address, nbytes = extents[i]
-        row = store.addresses.get(address) if recording.exact and address > 0 else None
+        row = store.addresses.get(address) if address > 0 else None
         if row is not None:
             is_it = 0 <= numbers[i] <= store.newest_tensor and store.nbytes[row] == nbytes
             found[row] = i if is_it else -1

@@ -179,9 +179,10 @@ def _per_step(steps: Sequence[StepMemory]) -> int:
     kept = np.array([step.kept_bytes for step in steps], np.float64)
     if len(steps) <= 1 or (kept == kept[0]).all():
         return steps[0].kept_bytes if steps else 0
+    mean = float(kept.mean())
     if len(kept) <= _FEW:
-        return round(kept.mean())
-    mean, usual = float(kept.mean()), np.median(kept)
+        return round(mean)
+    usual = np.median(kept)
     unlike = np.abs(kept - usual)
     if (unlike == unlike.max()).sum() == 1:
         kept[unlike.argmax()] = usual
@@ -213,13 +214,15 @@ def _named(steps: Sequence[StepMemory], fits: int) -> str:
 @summary_html.register
 def _(result: Steps) -> str:
     groups: list[tuple[str, Sequence[StepMemory]]] = []
-    steady, first = set(result.steady), result.first
-    if first:
+    if first := result.first:
         groups.append(("first step" if len(first) == 1 else "first step of each fit", first))
+    firsts = {step.step for step in first}
     epochs = result.epochs
     parts = np.array_split(np.arange(len(epochs)), min(len(epochs), _MOST_GROUPS) or 1)
     for begin, last in [(part[0], part[-1]) for part in parts if len(part)]:
-        rest = [step for steps in epochs[begin : last + 1] for step in steps if step in steady]
+        rest = [
+            step for steps in epochs[begin : last + 1] for step in steps if step.step not in firsts
+        ]
         if rest:
             groups.append(
                 (_named(rest, result.rows[-1].fit) if len(parts) > 1 else "the others", rest)

@@ -12,6 +12,9 @@ from lessons_lib.common.runtime import tf
 from lessons_lib.recording.recording import Recording
 from tests.support.handmade import ADD, MUL, NOWHERE, made
 from tests.support.marked_lines import N
+from tests.support.quick import set_aside
+
+__all__ = ["garbage_stays", "set_aside", "three", "x"]
 
 
 @pytest.fixture(scope="module")

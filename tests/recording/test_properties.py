@@ -5,13 +5,9 @@ See `tests.support.programs` for the programs and the model, tests/conftest.py f
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-
 import pytest
 from hypothesis import example, given
 
-from lessons_lib.common.gc_control import program_has_frozen
 from lessons_lib.recording import call_watcher
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
@@ -34,18 +30,9 @@ from tests.support.programs import (
 )
 from tests.support.random_programs import programs
 
+pytestmark = pytest.mark.usefixtures("set_aside")
+
 Figures = tuple[int, int, int]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_collections() -> Iterator[None]:
-    """Keep what the imports made out of the collections that programs ask for."""
-    frozen = program_has_frozen()
-    gc.collect()
-    gc.freeze()
-    yield
-    if not frozen:
-        gc.unfreeze()
 
 
 def expected(before: Program, program: Program) -> Figures:

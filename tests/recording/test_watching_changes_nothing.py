@@ -14,7 +14,6 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import lessons_lib as ll
-from lessons_lib.common.gc_control import program_has_frozen
 from lessons_lib.common.runtime import tf
 from lessons_lib.recording import call_watcher
 from lessons_lib.recording.recorder import record
@@ -37,17 +36,12 @@ Instrument = Callable[[Step], None]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _quiet() -> Iterator[None]:
+def _quiet(set_aside: None) -> Iterator[None]:
     """Make collections quick, and keep TensorFlow's warnings of many traces back."""
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel("ERROR")
-    frozen = program_has_frozen()
-    gc.collect()
-    gc.freeze()
     yield
-    if not frozen:
-        gc.unfreeze()
     logger.setLevel(level)
 
 

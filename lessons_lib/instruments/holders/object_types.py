@@ -234,16 +234,13 @@ def union_bytes(extents: Iterable[tuple[int, int]]) -> int:
 
 def extent(thing: Any, kind: Kind) -> tuple[int, int]:
     """Give where a tensor's or variable's bytes lie and how many; an unknown place is negative."""
-    if kind is Kind.VARIABLE:
-        value = variable_tensor(thing)
-        if value is None:
-            with contextlib.suppress(Exception):
-                return -id(thing), variable_bytes(thing) or 0
-            return -id(thing), 0
-        address = address_of(value)
-        return (-id(thing) if address is None else address), tensor_bytes(value)
-    address = address_of(thing)
-    return (-id(thing) if address is None else address), tensor_bytes(thing)
+    tensor = variable_tensor(thing) if kind is Kind.VARIABLE else thing
+    if tensor is None:
+        with contextlib.suppress(Exception):
+            return -id(thing), variable_bytes(thing) or 0
+        return -id(thing), 0
+    address = address_of(tensor)
+    return (-id(thing) if address is None else address), tensor_bytes(tensor)
 
 
 def lies_within(extents: list[tuple[int, int]]) -> list[bool]:
