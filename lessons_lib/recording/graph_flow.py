@@ -119,14 +119,14 @@ class _Inlined:
     nodes: dict[str, int] = field(default_factory=dict)
 
 
-def flow_of(graph: Any, is_backward: Callable[[Any], bool]) -> Flow | None:
-    """Read a graph; None when it is too large, or of a form that cannot be followed."""
+def flow_of(graph: Any, is_backward: Callable[[Any], bool]) -> tuple[Flow, list[Any]] | None:
+    """Read a graph, and give each node's operation, not to be kept; None if it is too large."""
     reader = _Reader(is_backward)
     try:
         reader.read(graph)
     except _TooLarge:
         return None
-    return reader.flow
+    return reader.flow, [op for _, op in reader.operations]
 
 
 class _TooLarge(Exception):
@@ -137,7 +137,7 @@ class _Reader:
     def __init__(self, is_backward: Callable[[Any], bool]) -> None:
         self.flow = Flow()
         self._is_backward = is_backward
-        self._operations: list[tuple[_Inlined, Any]] = []
+        self.operations: list[tuple[_Inlined, Any]] = []
         self._sources: dict[tuple[int, str, int], list[Source]] = {}
         self._variables: dict[int | tuple[str, ...], int] = {}
         self._captures: dict[str, Any] = {}
@@ -147,7 +147,7 @@ class _Reader:
         self._captures = {inner.op.name: outer for outer, inner in getattr(graph, "captures", ())}
         whole = self._inline(_Inlined(graph), 0)
         nodes = self.flow.nodes
-        for number, (inlined, op) in enumerate(self._operations):
+        for number, (inlined, op) in enumerate(self.operations):
             node = nodes[number]
             for tensor in op.inputs:
                 if _is_handle(tensor):
@@ -204,7 +204,7 @@ class _Reader:
             node = FlowNode((*place.path, op.name), op.type, scope, backward, outputs)
             node.uses = [[] for _ in outputs]
             self.flow.nodes.append(node)
-            self._operations.append((place, op))
+            self.operations.append((place, op))
         return place
 
     def _of(self, place: _Inlined, tensor: Any) -> list[Source]:

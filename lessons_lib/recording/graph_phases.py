@@ -56,16 +56,17 @@ class GraphPhases:
     gradients: set[int]
 
 
-def phases_of(graph: Any, flow: Flow) -> GraphPhases:
+def phases_of(flow: Flow, operations: list[Any]) -> GraphPhases:
     """Tell the phases of a graph's operations.
 
     Parameters
     ----------
-    graph : tf.Graph
     flow : Flow
-        Read from it.  Nodes that turn out to be gradients are marked as backward.
+        Read from the graph.  Nodes that turn out to be gradients are marked as backward.
+    operations : list of tf.Operation
+        Of each node.
     """
-    frames = _Frames(graph)
+    frames = _Frames(operations)
     after, reads_new = _after_backward(flow, frames)
     phases = _phases(flow, frames, after, reads_new)
     timed = _timed(flow, phases, reads_new)
@@ -83,7 +84,7 @@ def _phases(
             phases[number] = Phase.BACKWARD
         elif after[number] and needed[number]:
             # A gradient's part that no scope shows, or a loss that is made of gradients.
-            node.backward = frames.any(node, lambda frame: _TAPE in frame.filename)
+            node.backward = frames.any(number, lambda frame: _TAPE in frame.filename)
             phases[number] = Phase.BACKWARD if node.backward else Phase.FORWARD
         elif after[number] or _is_optimizers(node):
             phases[number] = Phase.UPDATE
@@ -115,9 +116,9 @@ def _after_backward(flow: Flow, frames: _Frames) -> tuple[list[bool], list[bool]
             after[number]
             and not node.backward
             and node.type in _SUMS
-            and all(nodes[s.node].backward for s in sources)
+            and all(nodes[s.node].backward or nodes[s.node].type in _CONSTANTS for s in sources)
         ):
-            node.backward = frames.any(node, lambda frame: _TAPE in frame.filename)
+            node.backward = frames.any(number, lambda frame: _TAPE in frame.filename)
     return after, reads_new
 
 
@@ -173,7 +174,7 @@ def _gradients(flow: Flow, phases: list[Phase | None], frames: _Frames) -> set[i
                 for source in sources
                 for made in node.outputs[:1]
             )
-            if takes and frames.any(node, _clips):
+            if takes and frames.any(number, _clips):
                 found.add(number)
     return found
 
@@ -185,13 +186,11 @@ def _clips(frame: Any) -> bool:
 class _Frames:
     """Reads who made an operation, where its scope does not tell."""
 
-    def __init__(self, graph: Any) -> None:
-        self._graph = graph
+    def __init__(self, operations: list[Any]) -> None:
+        self._operations = operations
 
-    def any(self, node: FlowNode, test: Callable[[Any], bool]) -> bool:
-        if len(node.path) > 1:  # within a loop or a branch: its call's frames would not tell
-            return False
-        trace = self._graph.get_operation_by_name(node.path[0]).traceback
+    def any(self, number: int, test: Callable[[Any], bool]) -> bool:
+        trace = self._operations[number].traceback
         if trace is None:
             return False
         return any(test(trace[-i]) for i in range(1, min(_FRAMES, len(trace)) + 1))

@@ -314,10 +314,11 @@ def roles_of(graph: Any, function: str = "") -> Roles | None:
 
 
 def _read(graph: Any, whole: bool, keeps: bool) -> Roles | None:
-    flow = flow_of(graph, lambda op: whole or _BACKWARD_SCOPE.search(op.name) is not None)
-    if flow is None:
+    read = flow_of(graph, lambda op: whole or _BACKWARD_SCOPE.search(op.name) is not None)
+    if read is None:
         return None
-    phases = phases_of(graph, flow)
+    flow, operations = read
+    phases = phases_of(flow, operations)
     trains = any(phase is Phase.BACKWARD for phase in phases.of_nodes)
     assigned = {
         (source.node, source.output): node.variables[0]

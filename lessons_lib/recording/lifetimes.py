@@ -23,7 +23,7 @@ from lessons_lib.recording.purposes import Earlier, settle
 from lessons_lib.recording.rows import Rows, fold_into, freed_first, thinned
 from lessons_lib.recording.segment import MemoryEvent, Segment
 from lessons_lib.recording.session_checks import Change, SessionCheck, checked
-from lessons_lib.recording.takeovers import Takeovers
+from lessons_lib.recording.takeovers import Takeovers, is_certain
 from lessons_lib.recording.variables import lives
 from lessons_lib.recording.window import Window
 
@@ -154,8 +154,11 @@ class Ledger:
             number += 1
         self._gap = number, moment
 
-    def _found_late(self, events: Sequence[MemoryEvent]) -> None:
-        """Add what was born or freed in the last rest, as the first event at an address tells."""
+    def _found_late(self, events: Sequence[MemoryEvent], sites: Sequence[int]) -> None:
+        """Add what was born or freed in the last rest, as the first event at an address tells.
+
+        A variable that gets a buffer while another one is still there was given one in the rest.
+        """
         if self._gap is None:
             return
         number, moment = self._gap
@@ -181,9 +184,27 @@ class Ledger:
                 rows.append((unseen, event.requested, event.reserved, number, moment))
                 number += 1
                 more -= event.reserved
+        for address in self._replaced(told, sites, number):
+            row = self._alive.pop(address)
+            old.died[row], old.died_at[row] = number, moment
+            number += 1
+            more += int(old.reserved[row])
         self._rows = old.with_more(Rows.of(rows))
         self._gap = number, moment
         self._unseen(more)
+
+    def _replaced(self, told: set[int], sites: Sequence[int], number: int) -> list[int]:
+        """List where variables' buffers were that nothing tells of, and that have others now."""
+        made = [self.table.sites[site] for site in set(sites) - {-1}]
+        given = {site.purpose.held for site in made if is_certain(site)} - {0}
+        held = [site.purpose.held for site in self.table.sites] + [0] if given else [0]
+        return [
+            address
+            for address, row in (self._alive.items() if given else ())
+            if address not in told
+            and self._rows.born[row] <= number
+            and held[self._rows.site[row]] in given
+        ]
 
     def add(
         self,
@@ -213,14 +234,14 @@ class Ledger:
         settle(segment, log, sites, self.table, Earlier(self._alive, self._rows.site))
         # In TensorFlow 2.16, what a thread did is lost when a later one gets its number.
         intact = intact and set(log.threads) <= set(segment.threads.values())
-        self._found_late(segment.memory)
+        self._found_late(segment.memory, sites)
         first = self._events
         times, deltas, missed = self._match(segment.memory, sites, start)
         moments, live = np.array(times), self._live + np.cumsum(np.array(deltas, np.int64))
         marks = {n: start + at * PICOSECOND for n, at in segment.windows.items()}
         self._moments.follow(marks, moments, live, self._live)
         for window in self.windows:
-            self._place(window, segment, moments, start, first, live)
+            window.place(marks, start, moments, first, live, self._live)
             window.follow(first, live)
         self.checks.append(checked(segment, change, intact and not missed))
         if len(live):
@@ -285,30 +306,6 @@ class Ledger:
             self._rows.died[list(index)] = died
             self._rows.died_at[list(index)] = at
         return moments, deltas, missed
-
-    def _place(
-        self,
-        window: Window,
-        segment: Segment,
-        moments: np.ndarray,
-        start: float,
-        first: int,
-        live: Ints,
-    ) -> None:
-        """Find a window's begin and end, if they lie in this session."""
-        if window.begin < 0:
-            window.begin_at = start + segment.windows.get(window.mark, 0) * PICOSECOND
-            inside = int(np.searchsorted(moments, window.begin_at, "left"))
-            window.begin = first + inside
-            window.base = window.peak = int(live[inside - 1]) if inside else self._live
-        if window.end_mark and window.end < 0:
-            end = segment.windows.get(window.end_mark)
-            if end is None:
-                window.end_at = float(moments[-1]) if len(moments) else start
-                window.end = self._events
-            else:
-                window.end_at = start + end * PICOSECOND
-                window.end = first + int(np.searchsorted(moments, window.end_at, "right"))
 
     def _draw(self, first: int, moments: np.ndarray, live: Ints) -> None:
         """Add a session to the curve, with fewer points than it has events."""

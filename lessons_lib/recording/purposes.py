@@ -49,13 +49,7 @@ class Purposes:
         self._roles: dict[str, Roles | None] = {}
         self._of_sessions: set[Roles] = set()
 
-    def of_graph(
-        self,
-        function: str,
-        event: MemoryEvent,
-        site: Site,
-        path: _Path,
-    ) -> Purpose:
+    def of_graph(self, function: str, event: MemoryEvent, site: Site, path: _Path) -> Purpose:
         """Tell what an operation of a function made.
 
         Parameters
@@ -241,6 +235,7 @@ class _Settling:
             self._earlier[-1 - made] = number
 
     def allocate(self, index: int, address: int) -> None:
+        self.alive.pop(address, None)  # what went unseen; the latest come last
         self.alive[address] = index
         if self._sites[index] in self.forward:
             self.undecided[address] = index

@@ -33,7 +33,7 @@ class Takeovers:
         site = self._table.sites[number]
         if variable := site.purpose.held:
             self._waiting.setdefault(variable, {})[address] = run
-            if _is_certain(site):
+            if is_certain(site):
                 self._holder.setdefault(variable, address)
 
     def freed(self, number: int, address: int) -> int:
@@ -43,7 +43,7 @@ class Takeovers:
         variable, purpose = site.purpose.held, site.purpose
         waiting = self._waiting.get(variable, {})
         run = waiting.pop(address, -1)
-        if not waiting or _is_certain(site):
+        if not waiting or is_certain(site):
             held = True
         elif (holder := self._holder.get(variable)) is not None:
             held = holder == address
@@ -59,6 +59,6 @@ class Takeovers:
         return self._table.number(replace(site, purpose=purpose))
 
 
-def _is_certain(site: Site) -> bool:
-    """Tell whether it surely was the variable's: by its address, or its own operation made it."""
+def is_certain(site: Site) -> bool:
+    """Tell whether a buffer surely is a variable's: its address or its own operation tells."""
     return site.name is None or UPDATES.fullmatch(site.op or "") is not None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from lessons_lib.recording.buffers import Ints
+from lessons_lib.recording.buffers import Floats, Ints
 from lessons_lib.recording.moments import MarkedMoment
 from lessons_lib.recording.pacing import Rest
 
@@ -55,6 +56,40 @@ class Window:
     rests: list[Rest] = field(default_factory=list)
     newest_tensor: int = -1
     moments: dict[int, MarkedMoment] = field(default_factory=dict)
+
+    def place(
+        self,
+        marks: Mapping[int, float],
+        start: float,
+        moments: Floats,
+        first: int,
+        live: Ints,
+        before: int,
+    ) -> None:
+        """Find the begin and the end, if they lie in a session that is folded in.
+
+        Parameters
+        ----------
+        marks : dict of int to float
+            When its markers ran, by number, in seconds on Python's clock.
+        start : float
+            When it began.
+        moments, live : array
+            Of each of its events: when it was, and the live bytes after it.
+        first : int
+            Number of the first event.
+        before : int
+            Live bytes before it.
+        """
+        if self.begin < 0:
+            self.begin_at = marks.get(self.mark, start)
+            inside = int(np.searchsorted(moments, self.begin_at, "left"))
+            self.begin = first + inside
+            self.base = self.peak = int(live[inside - 1]) if inside else before
+        if self.end_mark and self.end < 0:
+            last = float(moments[-1]) if len(moments) else start
+            self.end_at = marks.get(self.end_mark, last)
+            self.end = first + int(np.searchsorted(moments, self.end_at, "right"))
 
     def follow(self, first: int, live: Ints) -> None:
         """Look for a higher peak in the curve of a session whose first event has a number."""

@@ -55,9 +55,7 @@ def test_a_chain_that_two_inputs_may_lead_to_is_not_read() -> None:
 
 def test_an_operation_from_a_file_tells_nobody_who_made_it() -> None:
     loaded = types.SimpleNamespace(traceback=None)
-    frames = graph_phases._Frames(types.SimpleNamespace(get_operation_by_name=lambda _: loaded))
-    node: Any = types.SimpleNamespace(path=("a",))
-    assert frames.any(node, lambda frame: True) is False
+    assert graph_phases._Frames([loaded]).any(0, lambda frame: True) is False
 
 
 def test_a_graph_that_is_too_large_is_recorded_without_categories() -> None:

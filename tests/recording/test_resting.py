@@ -148,6 +148,39 @@ def test_what_a_living_variable_holds_is_not_taken_for_freed(gone: str) -> None:
     del variable, last, data, older
 
 
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_variable_that_was_given_a_buffer_unwatched_has_one(filled: bool) -> None:
+    x, c, big, variable = new(9), scalar(2.0), new(500_000), tf.Variable(new(50_000))
+
+    def replace() -> None:
+        held = variable.value()  # which still has the old buffer when the new one is written
+        variable.assign_sub(held)
+
+    with cut_after(200), resting(math.inf), record(share=0.5) as recording:
+        replace()
+        for _ in range(100):
+            x * c
+        assert recorder._session.rest is not None
+        replace()
+        filler = new(50_000) if filled else None
+        while recorder._session.rest is not None:  # until the higher peak is seen
+            big * c
+        replace()
+    alive = [b for b in recording.buffers if b.freed_at is None and b.purpose.held]
+    assert [b.nbytes for b in alive] == [200_000]
+    del filler
+
+
+def test_what_the_program_holds_of_a_variable_stays_beside_its_new_buffer() -> None:
+    variable = tf.Variable(new(50_000))
+    with record() as recording:
+        held = variable.assign_sub(variable).value()
+        variable.assign_add(held)
+    alive = [b.nbytes for b in recording.buffers if b.freed_at is None and b.purpose.held]
+    assert alive == [200_000, 200_000]
+    del held
+
+
 @pytest.mark.parametrize(
     ("ranks", "sizes", "excess", "expected"),
     [

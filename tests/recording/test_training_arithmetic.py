@@ -280,3 +280,30 @@ def test_what_clipping_makes_of_a_gradient_is_its_layers(how: str) -> None:
     ]
     assert {shape for shape, _ in found} == set(kernels)
     assert found == [(shape, kernels[shape]) for shape, _ in found]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_joined_gradients_of_a_table_are_gradients_also_in_a_function_of_a_function(nested):
+    table = tf.Variable(tf.ones((20, 8)))
+
+    def step(rows):
+        with tf.GradientTape() as tape:
+            joined = tf.concat([tf.gather(table, rows), tf.gather(table, rows + 1)], axis=1)
+            loss = tf.reduce_sum(tf.square(joined))
+        table.scatter_sub(tape.gradient(loss, table))
+
+    inner = tf.function(step)
+    run = tf.function(lambda rows: inner(rows)) if nested else inner
+    rows = tf.range(2)
+    run(rows)
+    with ll.record() as rec:
+        run(rows)
+    found = {
+        (b.shape, b.category, b.purpose.phase)
+        for b in rec.buffers
+        if b.op == "ConcatV2" and b.dtype == "float32"
+    }
+    assert found == {
+        ((2, 16), Category.ACTIVATIONS, Phase.FORWARD),
+        ((4, 8), Category.GRADIENTS, Phase.BACKWARD),
+    }
