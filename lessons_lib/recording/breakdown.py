@@ -5,9 +5,10 @@ All rows of a breakdown add up to the recording's figures, exactly.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -16,6 +17,10 @@ from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.recording.buffers import FOLDED, UNKNOWN, Buffer, BufferStore, Ints, Site
 from lessons_lib.recording.categories import Category
+
+#: A convolution's temporary buffer is no tensor of the program: images laid out for a product, some
+#: of a batch at a time.
+_CONVOLUTION: Final = re.compile(r"(?:Depthwise)?Conv[123][Dd]\w*")
 
 
 class BufferList(tuple[Buffer, ...]):
@@ -66,6 +71,8 @@ def _purpose(buffer: Buffer) -> str:
     told = str(purpose.category)
     if purpose.category is Category.OTHER:
         told = FOLDED if buffer.kind == FOLDED else ""
+    if buffer.kind == "temp" and _CONVOLUTION.fullmatch(buffer.op or ""):
+        told = "the kernel's workspace"
     return ", ".join(part for part in (told, purpose.variable or purpose.layer) if part)
 
 

@@ -248,6 +248,21 @@ def test_alike_buffers_share_a_row() -> None:
     assert page.count("<tr>") == 2 + 1 + 1
 
 
+@pytest.mark.parametrize(
+    ("op", "kind", "told"),
+    [
+        ("Conv2DBackpropFilter", "temp", True),
+        ("DepthwiseConv2dNativeBackpropInput", "temp", True),
+        ("Conv2DBackpropFilter", "output", False),
+        ("Sum", "temp", False),  # whose output is allocated so
+        (None, "temp", False),
+    ],
+)
+def test_what_a_convolution_works_in_is_told(op: str | None, kind: str, told: bool) -> None:
+    table = made((0, 1024, 0, 1), sites=(Site(op, kind=kind),)).buffers._repr_html_()
+    assert ("workspace" in table) is told
+
+
 def test_short_representations(three: Recording) -> None:
     assert repr(three) == "<Recording: peak 100 B, kept -7 B, 4 buffers, ≈ 2.5 s>"
     assert repr(three.by_op()) == "<by op at the peak: Add 100 B, Mul 0 B, unknown 0 B>"
