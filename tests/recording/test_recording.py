@@ -259,7 +259,7 @@ def test_alike_buffers_share_a_row() -> None:
     ],
 )
 def test_what_a_convolution_works_in_is_told(op: str | None, kind: str, told: bool) -> None:
-    table = made((0, 1024, 0, 1), sites=(Site(op, kind=kind),)).buffers._repr_html_()
+    table = made((0, 1024, 0, 1), sites=(Site(op, kind=kind),)).at_peak()._repr_html_()
     assert ("workspace" in table) is told
 
 
