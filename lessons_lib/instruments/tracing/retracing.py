@@ -326,15 +326,16 @@ def _report(owner: _Owner, traces: Sequence[Trace], alike: Counter[Hashable]) ->
 def _remade(owner: _Owner, times: int) -> str:
     if owner.module == KERAS_TRAINER:
         return (
-            f"Each Keras model traces its own {owner.name} when it is new or newly compiled, "
-            f"{times} here: build and compile one model, and use it again."
+            f"Each Keras model traces its own {owner.name} when it is new or newly compiled; "
+            f"{times} here are of one form: where one model will do for them, build and compile it once."
         )
     seen = owner.entries[0].seen
     if seen.caller is Origin.PIPELINE:
         if owner.module.partition(".")[0] == "keras":
             return (
                 "In each call with arrays, Keras' fit, evaluate and predict make a tf.data "
-                "pipeline and trace its functions: in a loop, call the model, or predict_on_batch."
+                "pipeline and trace its functions: in a loop, give them a tf.data set, made once, "
+                "or use train_on_batch, test_on_batch and predict_on_batch."
             )
         return (
             f"Each tf.data pipeline traces {owner.name} when it is made, {times} here, the first "
