@@ -327,7 +327,7 @@ def _remade(owner: _Owner, times: int) -> str:
     if owner.module == KERAS_TRAINER:
         return (
             f"Each Keras model traces its own {owner.name} when it is new or newly compiled; "
-            f"{times} here are of one form: where one model will do for them, build and compile it once."
+            f"{times} here are of one form: where one model will do, build and compile it once."
         )
     seen = owner.entries[0].seen
     if seen.caller is Origin.PIPELINE:
