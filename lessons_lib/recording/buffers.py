@@ -8,7 +8,7 @@ Bytes are requested bytes; the allocator's rounding is kept beside them as reser
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, overload
 
@@ -49,6 +49,8 @@ class Purpose:
         Number of the variable that holds it; 0 when none does.  The number is the process' own.
     before : Category or None
         What it was for until the variable took it over.
+    sharers : tuple of Purpose
+        For a value that several variables were given: what it is for if it stays with one of them.
     """
 
     category: Category = Category.OTHER
@@ -57,6 +59,26 @@ class Purpose:
     variable: str | None = None
     held: int = 0
     before: Category | None = None
+    sharers: tuple[Purpose, ...] = ()
+
+    @property
+    def of_variable(self) -> bool:
+        """Whether a variable holds it, or one of several does."""
+        return bool(self.held or self.sharers)
+
+
+def shared(purposes: Sequence[Purpose]) -> Purpose:
+    """Tell what a buffer is for that may be for any of some: what these have in common."""
+    first, *others = purposes
+    if not others:
+        return first
+    same: Callable[[str], bool] = lambda name: len({getattr(p, name) for p in purposes}) == 1  # noqa: E731
+    return Purpose(
+        category=first.category if same("category") else Category.OTHER,
+        phase=first.phase,
+        layer=first.layer if same("layer") else None,
+        sharers=tuple(purposes),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -297,3 +297,49 @@ def _output(tensor: Any) -> Output:
     shape = tensor.shape
     known = None if shape.rank is None else tuple(shape.as_list())
     return Output(known, tensor.dtype.base_dtype.name)
+
+
+def equal_nodes(flow: Flow, operations: list[Any], numbers: Iterable[int]) -> dict[int, list[int]]:
+    """Find nodes that compute one and the same from constants, of which the runtime makes one.
+
+    Parameters
+    ----------
+    flow : Flow
+    operations : list of tf.Operation
+        Of each node.
+    numbers : iterable of int
+        Nodes that depend on constants only.
+
+    Returns
+    -------
+    dict of int to list of int
+        For a node, the others that are equal to it.
+    """
+    alike: dict[Any, list[int]] = {}
+    for number in numbers:
+        node = flow.nodes[number]
+        if len(node.path) == 1:  # within a branch it is computed there
+            alike.setdefault((node.type, node.outputs), []).append(number)
+    keys: dict[Any, int] = {}
+    known: dict[str, int] = {}
+    equal: dict[int, list[int]] = {}
+    for found in alike.values():
+        if len(found) > 1:  # a large constant is not read for nothing
+            for number in found:
+                equal.setdefault(_key(operations[number], keys, known), []).append(number)
+    return {n: [m for m in found if m != n] for found in equal.values() for n in found}
+
+
+def _key(op: Any, keys: dict[Any, int], known: dict[str, int]) -> int:
+    """Give a number that equal operations share."""
+    if op.name not in known:
+        parts: tuple[Any, ...] = (op.name,)
+        if not (op.op_def.is_stateful or op.type == "Placeholder"):
+            attributes = {
+                name: hash(value.SerializeToString()) for name, value in op.node_def.attr.items()
+            }
+            sources = [(_key(tensor.op, keys, known), tensor.value_index) for tensor in op.inputs]
+            waits = {other.name for other in op.control_inputs}
+            parts = op.type, op.device, frozenset(attributes.items()), *sources, frozenset(waits)
+        known[op.name] = keys.setdefault(parts, len(keys))
+    return known[op.name]

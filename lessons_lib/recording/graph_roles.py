@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from lessons_lib.recording.buffers import Purpose
+from lessons_lib.recording.buffers import Purpose, shared
 from lessons_lib.recording.categories import Category, Phase
-from lessons_lib.recording.graph_flow import Flow, FlowNode, Output, flow_of
+from lessons_lib.recording.graph_flow import Flow, FlowNode, Output, equal_nodes, flow_of
 from lessons_lib.recording.graph_phases import OF_SHAPES, UPDATES, phases_of
 from lessons_lib.recording.scopes import Owner
 from lessons_lib.recording.variables import Variable
@@ -57,8 +57,10 @@ class Roles:
         Whether a node needs values of the step's data, and so waits for its phase.
     trains : bool
         Whether there is a backward pass.
-    assigned : dict of (int, int) to int
+    assigned : dict of (int, int) to list of int
         Variables that take over a node's output.
+    equal : dict of int to list of int
+        Constants that variables are given, and those that are equal.
     gradients : set of int
         Nodes that make what the optimizer is given.
     categories : list of Category
@@ -70,7 +72,8 @@ class Roles:
     timed: list[bool]
     trains: bool
     keeps: bool
-    assigned: dict[tuple[int, int], int]
+    assigned: dict[tuple[int, int], list[int]]
+    equal: dict[int, list[int]]
     gradients: set[int]
     categories: list[Category]
     numbers: dict[tuple[str, ...], int] = field(default_factory=dict)
@@ -166,18 +169,26 @@ class Roles:
             category = rest
         if category is Category.GRADIENTS:
             layer = self._layer_of_gradient(places) or layer
-        holders = [v for place in places if (v := self._assigned(*place)) is not None]
+        holders = next(filter(None, (self._assigned(*place) for place in places)), [])
         if not holders:
             return Purpose(category, phase, layer)
-        return replace(self._held(holders[0], phase, layer), before=category)
+        return self._taken(number, holders, Purpose(category, phase, layer))
 
     def given(self, path: tuple[str, ...]) -> Purpose:
         """Tell whose a constant is that an operation became, by the variable that takes it over."""
         number = self.numbers.get(path)
-        variable = None if number is None else self._assigned(number, 0)
-        if variable is None:
+        if number is None or not (variables := self._assigned(number, 0)):
             return Purpose()
-        return replace(self._held(variable, None, None), before=Category.OTHER)
+        return self._taken(number, variables, Purpose())
+
+    def _taken(self, number: int, variables: list[int], made: Purpose) -> Purpose:
+        """Tell what a node's output is for that variables take over."""
+        # Of equal constants the optimiser leaves one, unless it was told to leave them alone.
+        equal = self.equal.get(number, ())
+        merged = (n for n in equal if self.flow.nodes[n].path not in self._with_output)
+        variables = [*variables, *(v for n in merged for v in self._assigned(n, 0))]
+        held = [self._held(v, made.phase, made.layer) for v in dict.fromkeys(variables)]
+        return shared([replace(one, before=made.category) for one in held])
 
     def _held(self, index: int, phase: Phase | None, layer: str | None) -> Purpose:
         variable = self.flow.variables[index]
@@ -203,16 +214,10 @@ class Roles:
                 seen.update(new)
         return None
 
-    def _assigned(self, number: int, output: int) -> int | None:
-        """Give the variable that takes an output over."""
-        return next(
-            (
-                self.assigned[place]
-                for place in self.chain(number, output)
-                if place in self.assigned
-            ),
-            None,
-        )
+    def _assigned(self, number: int, output: int) -> list[int]:
+        """Give the variables that take an output over."""
+        chain = self.chain(number, output)
+        return list(next((self.assigned[p] for p in chain if p in self.assigned), ()))
 
     def _output(self, number: int, output: int) -> Category:
         chain = self.chain(number, output)
@@ -320,15 +325,24 @@ def _read(graph: Any, whole: bool, keeps: bool) -> Roles | None:
     flow, operations = read
     phases = phases_of(flow, operations)
     trains = any(phase is Phase.BACKWARD for phase in phases.of_nodes)
-    assigned = {
-        (source.node, source.output): node.variables[0]
-        for node in flow.nodes
-        if node.type in _ASSIGNS and node.variables
-        for source in node.inputs[1]
-    }
+    assigned: dict[tuple[int, int], list[int]] = {}
+    for node in flow.nodes:
+        if node.type in _ASSIGNS and node.variables:
+            for source in node.inputs[1]:
+                assigned.setdefault((source.node, source.output), []).append(node.variables[0])
+    constants = [n for n, _ in assigned if not phases.timed[n] and phases.of_nodes[n] is None]
+    equal = equal_nodes(flow, operations, constants)
     categories = _variable_categories(flow, phases.of_nodes)
     roles = Roles(
-        flow, phases.of_nodes, phases.timed, trains, keeps, assigned, phases.gradients, categories
+        flow,
+        phases.of_nodes,
+        phases.timed,
+        trains,
+        keeps,
+        assigned,
+        equal,
+        phases.gradients,
+        categories,
     )
     roles.numbers = {node.path: number for number, node in enumerate(flow.nodes)}
     return roles

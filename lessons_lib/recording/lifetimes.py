@@ -41,8 +41,9 @@ _MOST_POINTS: Final = 16_384
 
 def _lasting(purpose: Purpose) -> int:
     """Rank what a variable held that is gone, what passes with a step, batches, and the rest."""
-    if purpose.held:
-        return _STAYS if lives(purpose.held) else -1
+    if purpose.of_variable:
+        held = [purpose.held, *(sharer.held for sharer in purpose.sharers)]
+        return _STAYS if any(map(lives, held)) else -1
     return {Category.INPUTS: 1, Category.OTHER: 2}.get(purpose.category, 0)
 
 
@@ -266,7 +267,7 @@ class Ledger:
         deltas: list[int] = []
         number, missed = self._events, False
         # Most are no variable's; the last one is for what has no description.
-        of_variable = [site.purpose.held for site in self.table.sites] + [0]
+        of_variable = [site.purpose.of_variable for site in self.table.sites] + [False]
 
         def free(row: int, address: int) -> int:
             made, nbytes = before.described(row) if row < known else rows[row - known][:2]
@@ -298,6 +299,8 @@ class Ledger:
                 deltas.append(-event.requested)
             moments.append(moment)
             number += 1
+        for address, site in takeovers.shared():
+            settled[alive[address]] = site
         self._events = number
         self._rows = self._rows.with_more(Rows.of(rows))
         self._rows.site[list(settled)] = list(settled.values())

@@ -205,7 +205,9 @@ class _Settling:
         self.given = {
             number
             for number in numbers
-            if number >= 0 and (site := table.sites[number]).kind == FOLDED and site.purpose.held
+            if number >= 0
+            and (site := table.sites[number]).kind == FOLDED
+            and site.purpose.of_variable
         }
         self.undecided = {
             address: row for address, row in self.alive.items() if self._site(row) in self.forward

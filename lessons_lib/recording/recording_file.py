@@ -168,6 +168,7 @@ def _purpose(value: Any) -> Purpose:
         variable=_optional(value.get("variable"), str, "variable is not text"),
         held=held,
         before=None if before is None else Category(before),
+        sharers=tuple(_purpose(sharer) for sharer in value.get("sharers", [])),
     )
 
 
