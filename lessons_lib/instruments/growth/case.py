@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from typing import Final
 
 from lessons_lib.instruments.growth.causes import Cause, Finding, Retained
 from lessons_lib.instruments.growth.counters import Evidence
-from lessons_lib.instruments.growth.observation import Observation
-from lessons_lib.instruments.growth.thresholds import SMALL_POOL
+from lessons_lib.instruments.growth.observation import Group, Observation
+from lessons_lib.instruments.growth.thresholds import NATIVE_FLOOR, NATIVE_SHARE, SMALL_POOL
+
+_HOLDERS: Final = 5  # groups that a finding lists
+
+
+def listed(groups: Iterable[Group]) -> tuple[Retained, ...]:
+    """Give what a finding lists of groups."""
+    return tuple(group.held for group in groups)[:_HOLDERS]
 
 
 @dataclass(frozen=True)
@@ -55,9 +64,11 @@ class GrowthCase:
     native: float = 0.0
 
     def __post_init__(self) -> None:
-        evidence, heap = self.evidence, self.seen.heap
+        evidence, seen, heap = self.evidence, self.seen, self.seen.heap
         if evidence.hidden_bytes.grows:
             self.hidden = max(0.0, evidence.hidden_bytes.slope)
+            if self.keeps and seen.hidden is not None:  # the rest is rounding of what is kept
+                self.hidden = min(self.hidden, sum(astuple(seen.hidden)))
         if heap.known:
             self.small, self.large, self.arrays = (
                 max(0.0, gain) for gain in (heap.small, heap.large, heap.numpy)
@@ -90,8 +101,33 @@ class GrowthCase:
         if not self.evidence.live_tensors.grows:
             return hidden.slope if hidden.slope > hidden.noise else 0.0
         # Beside kept tensors, whose rounding is hidden, too.
-        named = self.evidence.live_tensor_bytes.slope + self.evidence.variable_bytes.slope
-        return max(0.0, (self.seen.requested or 0.0) - named)
+        return 0.0 if self.seen.hidden is None else self.seen.hidden.lost
+
+    @property
+    def keeps(self) -> bool:
+        """Whether tensors or variables of Python's stay, which the allocator may round up."""
+        evidence = self.evidence
+        count = evidence.live_tensors, evidence.variables
+        size = evidence.live_tensor_bytes, evidence.variable_bytes
+        return any(series.grows for series in (*count, *size))
+
+    def take_adopted(self, most: float = math.inf) -> float:
+        """Take NumPy's bytes that no array of the program's holds: TensorFlow adopted them.
+
+        Of living tensors and variables they are counted already.
+        """
+        held = sum(group.bytes_per_call for group in self.seen.arrays)
+        adopted = min(most, max(0.0, self.arrays - held))
+        self.arrays -= adopted
+        return adopted
+
+    @property
+    def native_rest(self) -> float:
+        """Native bytes that are neither tensors nor a small share of other causes, else 0."""
+        # The allocator may take up to twice what it hands out.
+        named = max(self.pool, sum(finding.paid for finding in self.findings))
+        enough = self.native >= NATIVE_FLOOR and self.native > NATIVE_SHARE * named
+        return self.native if enough and self.evidence.c_heap.grows else 0.0
 
     def take(self, *names: str) -> float:
         """Take amounts that a finding explains; nobody else gets them."""

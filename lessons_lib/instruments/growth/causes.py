@@ -59,6 +59,7 @@ ADVICE: Final = {
     ),
     Cause.NONE: "",
 }
+NOBODY_COLLECTS: Final = "Python's garbage collector is switched off"
 
 
 def about(nbytes: float) -> str:

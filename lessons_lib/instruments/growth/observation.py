@@ -49,6 +49,31 @@ class HeapGain:
 
 
 @dataclass(frozen=True)
+class HiddenBytes:
+    """What recorded calls leave beside living tensors and variables: requested bytes a call.
+
+    Attributes
+    ----------
+    cut : float
+        Of buffers in which living tensors lie: what is none of theirs.
+    lost : float
+        Of buffers in which no living tensor or variable of Python lies.
+    piped : float
+        The same of those that data pipelines made.
+    """
+
+    cut: float
+    lost: float
+    piped: float = 0.0
+
+    @property
+    def of_pipelines(self) -> float:
+        """Which share data pipelines made of what has no tensor or variable; 1 of nothing."""
+        none = self.lost + self.piped
+        return self.piped / none if none else 1.0
+
+
+@dataclass(frozen=True)
 class Group:
     """Things of one kind that stay, held alike.
 
@@ -124,8 +149,8 @@ class Observation:
         datasets and iterators.
     tensor_cost : float
         What an eager tensor costs the process beside its elements; 0 when it was not measured.
-    requested : float or None
-        Bytes that TensorFlow was asked for in a call and that stay; None when it was not measured.
+    hidden : HiddenBytes or None
+        None when it was not measured.
     unheld : tuple of str
         How many objects of which types a call leaves that nothing in Python was seen to hold.
     """
@@ -137,7 +162,7 @@ class Observation:
     notes: tuple[str, ...] = ()
     suspects: tuple[Retained, ...] = ()
     tensor_cost: float = 0.0
-    requested: float | None = None
+    hidden: HiddenBytes | None = None
     unheld: tuple[str, ...] = ()
 
     def of(self, *kinds: Kind) -> tuple[Group, ...]:

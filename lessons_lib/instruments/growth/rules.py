@@ -9,40 +9,30 @@ name.  The resident set accuses only the allocator, when nothing else does.  Byt
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
-from lessons_lib.common.system import LEAST_CHUNK
 from lessons_lib.common.units import format_bytes
-from lessons_lib.instruments.growth.case import CacheTest, GrowthCase
-from lessons_lib.instruments.growth.causes import Cause, Finding, Retained, about, counted
+from lessons_lib.instruments.growth.case import CacheTest, GrowthCase, listed
+from lessons_lib.instruments.growth.causes import NOBODY_COLLECTS, Cause, Finding, about, counted
 from lessons_lib.instruments.growth.counters import Evidence
-from lessons_lib.instruments.growth.observation import Group, Observation
+from lessons_lib.instruments.growth.observation import Observation
+from lessons_lib.instruments.growth.tensor_rules import kept_tensors, unheld_tensors
 from lessons_lib.instruments.growth.thresholds import (
     BESIDE_FLOOR,
     CACHE_FLOOR,
     CONSTANTS_FLOOR,
-    NATIVE_FLOOR,
-    NATIVE_SHARE,
     NOTES_FLOOR,
     OBJECTS_FLOOR,
     OWNERS_SHARE,
-    PAID_FACTOR,
     RESIDENT_FLOOR,
     RESIDENT_SHARE,
-    SETTINGS_CEILING,
     SHARED_SHARE,
-    TENSOR_COST,
     VARIABLE_COST,
     VIEWS_SHARE,
 )
-from lessons_lib.instruments.growth.trend import Series
 from lessons_lib.instruments.holders.object_types import Kind
 from lessons_lib.instruments.holders.reachability import Tier
-
-_NOBODY_COLLECTS: Final = "Python's garbage collector is switched off"
-_HOLDERS: Final = 5  # groups that a finding lists
 
 
 def judge(evidence: Evidence, seen: Observation, cache: CacheTest) -> tuple[Finding, ...]:
@@ -51,10 +41,6 @@ def judge(evidence: Evidence, seen: Observation, cache: CacheTest) -> tuple[Find
     for rule in RULES:
         rule(case, cache)
     return tuple(sorted(case.findings, key=lambda finding: -finding.paid))
-
-
-def _held(groups: Iterable[Group]) -> tuple[Retained, ...]:
-    return tuple(group.held for group in groups)[:_HOLDERS]
 
 
 def _through_graph(case: GrowthCase) -> float:
@@ -81,16 +67,16 @@ def _functions(case: GrowthCase, _: CacheTest) -> None:
         text = f"Living functions multiply: {more} a call"
         if traces.grows:
             text += f", with {counted(traces.slope, 'trace')}"
-        held = _held(case.seen.of(Kind.FUNCTION))
+        held = listed(case.seen.of(Kind.FUNCTION))
     else:
         more = counted(traces.slope, "more concrete function", "more concrete functions")
         text = f"A living function is traced again: {more} a call"
-        held = _held(case.seen.of(Kind.CONCRETE))
+        held = listed(case.seen.of(Kind.CONCRETE))
     constants = _take_constants(case)
     if constants >= CONSTANTS_FLOOR:
         text += f"; tensors baked into them weigh {about(constants)} a call"
     nbytes = constants + _through_graph(case) + case.take_built()
-    case.add(Cause.RETRACING, nbytes + _unheld_arrays(case), text, held)
+    case.add(Cause.RETRACING, nbytes + case.take_adopted(), text, held)
 
 
 def _graphs(case: GrowthCase, _: CacheTest) -> None:
@@ -103,7 +89,7 @@ def _graphs(case: GrowthCase, _: CacheTest) -> None:
         if groups and all(group.in_dataset for group in groups):
             return
         groups = tuple(group for group in groups if not group.in_dataset)
-    held = _held(groups)
+    held = listed(groups)
     if orphans.grows:
         text = (
             f"Graphs of functions that are gone stay alive: {orphans.slope:.3g} a call, "
@@ -120,7 +106,7 @@ def _graphs(case: GrowthCase, _: CacheTest) -> None:
     nbytes = 0.0 if evidence.datasets.grows else case.take("hidden")
     if not traced:
         nbytes += _through_graph(case) + case.take_built()
-        nbytes += _unheld_arrays(case)
+        nbytes += case.take_adopted()
     case.add(Cause.GRAPH_GROWTH, nbytes, text, held)
 
 
@@ -139,87 +125,21 @@ def _variables(case: GrowthCase, _: CacheTest) -> None:
     if shared:
         nbytes -= shared
         text += "; until written, they share the memory of the tensors that they were given"
-    held = _held(groups) or case.seen.suspects
+    held = listed(groups) or case.seen.suspects
     case.add(Cause.VARIABLES, nbytes, text, held, exact=not shared)
 
 
 def _shared(case: GrowthCase, nbytes: float) -> float:
     """Give the bytes of new variables for which no memory was taken, if that is most of them."""
-    taken = case.evidence.tensor_bytes.slope + _unheld_arrays(case, nbytes)
+    taken = case.evidence.tensor_bytes.slope + case.take_adopted(nbytes)
     known = case.evidence.tensor_bytes.known and case.seen.heap.known
     return nbytes - taken if known and taken < SHARED_SHARE * nbytes else 0.0
-
-
-def _tensors(case: GrowthCase, _: CacheTest) -> None:
-    count, size = case.evidence.live_tensors, case.evidence.live_tensor_bytes
-    groups = tuple(g for g in case.seen.of(Kind.TENSOR) if g.tier is not Tier.GRAPH)
-    if not (count.grows or size.grows) or (count.grows and not groups and case.findings):
-        return
-    if count.grows and size.slope < 0:
-        return  # more of them, and yet fewer bytes: a cache that changes, whatever its number does
-    nbytes = max(0.0, size.slope)
-    datasets, tables = case.evidence.datasets.grows, case.seen.of(Kind.TABLE)
-    of_others = tables or (datasets and groups and all(g.in_dataset for g in groups))
-    if of_others and nbytes < SETTINGS_CEILING:
-        return
-    text, exact, paid = _tensors_text(case), True, None
-    if count.grows and not (datasets or tables) and (pinned := _pinned(case, nbytes, count)):
-        nbytes += pinned
-        case.hidden = 0.0
-        text += "; they" if count.slope <= 1 else "; some of them"
-        text += " are slices, and each keeps the whole tensor that it was cut from"
-        exact = False
-    elif case.hidden <= max(nbytes, 1024 * count.slope):
-        case.hidden = 0.0  # the allocator's rounding of these same buffers
-    if count.grows and (texts := sum(group.text_bytes for group in groups)):
-        nbytes += texts
-        case.native -= min(case.native, texts)
-        text += ", with the texts in them"
-        exact = False
-    if count.grows:
-        paid = _paid_for_tensors(case, nbytes, count)
-    held = _held(groups) if count.grows else case.seen.suspects
-    _unheld_arrays(case, nbytes)
-    case.add(Cause.RETAINED_TENSORS, nbytes, text, held, exact=exact, process=paid)
-
-
-def _pinned(case: GrowthCase, nbytes: float, count: Series) -> float:
-    """Give what kept slices keep of the tensors that they were cut from, beside their own bytes."""
-    least, pinned = LEAST_CHUNK * count.slope, case.hidden
-    if case.seen.requested is not None:
-        pinned = case.seen.requested - nbytes
-    else:  # not measured: the allocator may round up to twice the bytes
-        least = max(nbytes, least)
-    return 0.0 if pinned <= least or case.evidence.table_entries.grows else pinned
-
-
-def _tensors_text(case: GrowthCase) -> str:
-    count = case.evidence.live_tensors
-    if not count.grows:
-        return "The eager tensors that are alive become larger from call to call"
-    if any(group.in_cycle for group in case.seen.of(Kind.TENSOR)):
-        return (
-            f"Eager tensors stay in reference cycles: {count.slope:.3g} more a call, and "
-            f"{_NOBODY_COLLECTS}"
-        )
-    return f"Eager tensors stay alive: {count.slope:.3g} more a call"
-
-
-def _paid_for_tensors(case: GrowthCase, nbytes: float, count: Series) -> float | None:
-    """Give what small tensors cost the process; their own objects are no further cause."""
-    objects = sum(group.bytes_per_call for group in case.seen.objects)
-    beside, most = min(case.python, objects), TENSOR_COST * count.slope
-    own, native = min(max(0.0, case.python - objects), most), min(case.native, most)
-    case.small -= min(case.small, own)
-    case.native -= native
-    paid = nbytes + beside + (case.seen.tensor_cost * count.slope or own + native)
-    return paid if nbytes and paid > PAID_FACTOR * nbytes else None
 
 
 def _lost_tables(case: GrowthCase, _: CacheTest) -> None:
     """Tables that nobody can reach: their entries are the tensors that nobody holds."""
     tables = case.seen.lost_tables
-    rest = _native_rest(case) if tables.per_call else 0.0
+    rest = case.native_rest if tables.per_call else 0.0
     if not rest:
         return
     text = (
@@ -228,7 +148,7 @@ def _lost_tables(case: GrowthCase, _: CacheTest) -> None:
         f"{counted(tables.entries, 'entry', 'entries')}"
     )
     case.take("native")
-    nbytes = rest + case.take("hidden") + _unheld_arrays(case)
+    nbytes = rest + case.take("hidden") + case.take_adopted()
     case.add(Cause.NATIVE_MEMORY, nbytes, text)
 
 
@@ -239,7 +159,7 @@ def _shared_arrays(case: GrowthCase, _: CacheTest) -> None:
     if case.arrays >= weight or not case.hidden or weight < VIEWS_SHARE * case.hidden:
         return
     text = "NumPy arrays that share the memory of tensors stay alive, and the memory with them"
-    case.add(Cause.PYTHON_OBJECTS, case.take("hidden"), text, _held(arrays))
+    case.add(Cause.PYTHON_OBJECTS, case.take("hidden"), text, listed(arrays))
 
 
 def _tables(case: GrowthCase, _: CacheTest) -> None:
@@ -251,33 +171,25 @@ def _tables(case: GrowthCase, _: CacheTest) -> None:
     gain = f"gain {counted(entries.slope, 'entry', 'entries')} a call"
     text = f"Lookup tables or queues {f'multiply: {new:.3g} more a call' if made else gain}"
     cause = Cause.NATIVE_MEMORY if made else Cause.RETAINED_TENSORS
-    case.add(cause, nbytes, text, _held(made) or case.seen.suspects)
+    case.add(cause, nbytes, text, listed(made) or case.seen.suspects)
 
 
 def _datasets(case: GrowthCase, _: CacheTest) -> None:
     datasets = case.evidence.datasets
     if datasets.grows:
         how = f"Datasets and iterators multiply ({datasets.slope:.3g} more a call)"
-        nbytes = case.take("hidden", "small", "large", "native") + _unheld_arrays(case)
+        nbytes = case.take("hidden", "small", "large", "native") + case.take_adopted()
     elif case.hidden and max(datasets.values, default=0.0) > 0:
         how = "Tensors that no Python object holds grow while a dataset or iterator is alive"
-        nbytes = case.take("hidden")
+        nbytes = case.hidden * (1.0 if case.seen.hidden is None else case.seen.hidden.of_pipelines)
+        if not nbytes:
+            return
+        case.hidden -= nbytes
     else:
         return
-    held = _held(case.seen.of(Kind.ITERATOR)) or _held(case.seen.of(Kind.DATASET))
+    held = listed(case.seen.of(Kind.ITERATOR)) or listed(case.seen.of(Kind.DATASET))
     text = f"{how}: shuffle buffers, caches and prefetched elements stay"
     case.add(Cause.DATASET_BUFFERS, nbytes, text, held or case.seen.suspects)
-
-
-def _unheld_arrays(case: GrowthCase, most: float = math.inf) -> float:
-    """Take NumPy's bytes that no array of the program's holds: TensorFlow adopted them.
-
-    Of living tensors and variables they are counted already.
-    """
-    held = sum(group.bytes_per_call for group in case.seen.arrays)
-    adopted = min(most, max(0.0, case.arrays - held))
-    case.arrays -= adopted
-    return adopted
 
 
 def _runtime(case: GrowthCase, cache: CacheTest) -> None:
@@ -300,7 +212,7 @@ def _objects(case: GrowthCase, _: CacheTest) -> None:
     array_bytes = case.arrays
     object_bytes = _accused_objects(case)
     native_groups = tuple(group for group in objects if group.is_native)
-    rest = _native_rest(case)
+    rest = case.native_rest
     owned = rest if native_groups or object_bytes >= OWNERS_SHARE * rest else 0.0
     floor = BESIDE_FLOOR if case.findings else OBJECTS_FLOOR
     if array_bytes < floor / 4:
@@ -311,7 +223,7 @@ def _objects(case: GrowthCase, _: CacheTest) -> None:
     case.take("small", "large", "arrays", *(["native"] if owned else []))
     text = "Python objects stay alive"
     if _in_cycles(case) and not objects:
-        text = f"Python objects stay in reference cycles, and {_NOBODY_COLLECTS}"
+        text = f"Python objects stay in reference cycles, and {NOBODY_COLLECTS}"
     elif not (objects or arrays) and case.seen.unheld:
         text += f", which nothing in Python seems to hold: ≈ {', '.join(case.seen.unheld)} a call"
     if array_bytes == nbytes:
@@ -322,7 +234,7 @@ def _objects(case: GrowthCase, _: CacheTest) -> None:
         text += f", with {about(owned)} of native memory, which grows with their number"
     first = native_groups if owned > object_bytes + array_bytes else ()
     by_bytes = sorted([*arrays, *objects], key=lambda group: -group.bytes_per_call)
-    held = _held([*first, *(group for group in by_bytes if group not in first)])
+    held = listed([*first, *(group for group in by_bytes if group not in first)])
     exact = nbytes == array_bytes and case.seen.heap.known
     case.add(Cause.PYTHON_OBJECTS, nbytes, text, held, exact=exact)
 
@@ -350,16 +262,8 @@ def _accused_objects(case: GrowthCase) -> float:
     return min(others, heap) if others >= BESIDE_FLOOR else 0.0
 
 
-def _native_rest(case: GrowthCase) -> float:
-    """Give native bytes that are neither tensors nor a small share of other causes, else 0."""
-    # The allocator may take up to twice what it hands out.
-    named = max(case.pool, sum(finding.paid for finding in case.findings))
-    enough = case.native >= NATIVE_FLOOR and case.native > NATIVE_SHARE * named
-    return case.native if enough and case.evidence.c_heap.grows else 0.0
-
-
 def _native(case: GrowthCase, _: CacheTest) -> None:
-    if rest := _native_rest(case):
+    if rest := case.native_rest:
         text = f"Native memory that no counter names, {about(rest)} a call"
         case.take("native")
         case.add(Cause.NATIVE_MEMORY, rest + case.take("hidden"), text)
@@ -370,7 +274,9 @@ def _allocator(case: GrowthCase, _: CacheTest) -> None:
     alone = all(finding.cause is Cause.RUNTIME_CACHE for finding in case.findings)
     if not (alone and rss.grows and rss.second_half_rise() >= RESIDENT_FLOOR):
         return
-    nbytes = rss.slope - sum(finding.bytes_per_call for finding in case.findings)
+    # What TensorFlow handed out more is alive, whoever holds it.
+    alive = max(case.pool, sum(finding.bytes_per_call for finding in case.findings))
+    nbytes = rss.slope - alive
     if nbytes < RESIDENT_SHARE * rss.slope:
         return
     trimmed = case.evidence.rss_trimmed
@@ -388,13 +294,14 @@ RULES: Final[tuple[Callable[[GrowthCase, CacheTest], None], ...]] = (
     _functions,
     _graphs,
     _variables,
-    _tensors,
+    kept_tensors,
     _lost_tables,
     _shared_arrays,
     _tables,
     _datasets,
     _runtime,
     _objects,
+    unheld_tensors,
     _native,
     _allocator,
 )

@@ -11,7 +11,7 @@ import gc
 import time
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from lessons_lib.instruments.growth.case import CacheTest
 from lessons_lib.instruments.growth.causes import Finding, Retained
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.groups import description, measured
+from lessons_lib.instruments.growth.hidden import hidden_bytes
 from lessons_lib.instruments.growth.leftovers import (
     FEW_FRAMES,
     FRAMES,
@@ -31,16 +32,16 @@ from lessons_lib.instruments.growth.leftovers import (
     observe,
 )
 from lessons_lib.instruments.growth.notes import run_notes
-from lessons_lib.instruments.growth.observation import Observation
+from lessons_lib.instruments.growth.observation import HiddenBytes, Observation
 from lessons_lib.instruments.growth.result import BLIND, Growth
 from lessons_lib.instruments.growth.rules import judge
 from lessons_lib.instruments.growth.sampler import Sampler
-from lessons_lib.instruments.growth.tensor_cost import requested_bytes, tensor_cost
+from lessons_lib.instruments.growth.tensor_cost import tensor_cost
 from lessons_lib.instruments.growth.triggers import (
     calls_per_rise,
     leaves_to_find,
     may_be_cache,
-    may_be_slices,
+    may_hide_tensors,
     needs_look,
 )
 from lessons_lib.instruments.holders.budget import SearchBudget
@@ -113,7 +114,7 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
 
     Notes
     -----
-    When something grows, the step is called up to 13 times more to find out what holds it, three of
+    When something grows, the step is called up to 16 times more to find out what holds it, three of
     them with tracemalloc if they are quick; up to eight times as often if it only grows at every
     eighth call.  The search for holders takes 10 s at most.  Garbage is
     collected after each call, unless the program has switched that off.  See `BLIND` for what is
@@ -193,10 +194,12 @@ def _explained(
         cache, said = empty_caches(call)
         extra += said
     cost = tensor_cost() if evidence.live_tensors.grows else 0.0
-    may_record = may_be_slices(evidence) and not is_recording()
-    requested = requested_bytes(call.times(period)) if may_record else None
-    requested = None if requested is None else requested / period
-    seen = replace(seen, suspects=suspects, tensor_cost=cost, requested=requested)
+    hidden = None
+    if may_hide_tensors(evidence) and not is_recording():
+        hidden = hidden_bytes(call.times(period), sampler.baseline, collect=sampler.collect)
+    if hidden is not None:
+        hidden = HiddenBytes(*(part / period for part in astuple(hidden)))
+    seen = replace(seen, suspects=suspects, tensor_cost=cost, hidden=hidden)
     return seen, cache, extra
 
 

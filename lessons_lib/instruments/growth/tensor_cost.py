@@ -1,8 +1,6 @@
 """What kept tensors cost this process beside their elements: measured, not known.
 
 A step that keeps one scalar a call gives a figure that is mostly noise, so some are made here.
-What the allocator sets aside for a buffer may be twice as much as it was asked for, so only a
-recording tells that rounding from a kept slice of a larger tensor.
 """
 
 from __future__ import annotations
@@ -10,17 +8,14 @@ from __future__ import annotations
 import gc
 import statistics
 import sys
-from collections.abc import Callable
 from typing import Any, Final
 
 from lessons_lib.common import system
 from lessons_lib.common.internals import stop_recording
 from lessons_lib.common.runtime import tf
-from lessons_lib.recording.recorder import record
 
 _BATCHES: Final = 9  # the middle one counts: a pool may be extended during one of them
 _BATCH: Final = 64
-_CALLS: Final = 3
 
 
 def tensor_cost() -> float:
@@ -43,17 +38,6 @@ def tensor_cost() -> float:
             kept += [tf.add(zero, zero) for _ in range(_BATCH)]
             costs.append((_taken() - before) / _BATCH)
     return max(0.0, statistics.median(costs)) + python
-
-
-def requested_bytes(call: Callable[[], None]) -> float | None:
-    """Record a few calls; give the requested bytes that stay of each, or None if that is unsure."""
-    try:
-        with record(lines=False, share=1) as recording:
-            for _ in range(_CALLS):
-                call()
-    except Exception:  # a step that runs out of data; another profiler
-        return None
-    return recording.kept_bytes / _CALLS if recording.exact else None
 
 
 def _taken() -> float:

@@ -29,6 +29,8 @@ OWNERS_SHARE: Final = 0.25
 #: The allocator takes its memory by the MiB.  Where tensors gain less than this a call, that is a
 #: rare jump, which the C heap's series leaves out: then their bytes are none of its slope.
 SMALL_POOL: Final = MIB // 2
+#: Tensors that only TensorFlow holds: a trace has constants of some bytes.
+UNHELD_FLOOR: Final = KIB
 #: What an eager tensor costs beside its elements: Python's object, TensorFlow's handle and buffer.
 TENSOR_COST: Final = 2 * KIB
 #: The same of a variable, with its resource, its handle and its names.

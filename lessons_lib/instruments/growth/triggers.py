@@ -130,8 +130,15 @@ def may_be_cache(evidence: Evidence, seen: Observation) -> bool:
     return heap.grows and heap.slope - python.large - python.numpy > CACHE_FLOOR
 
 
-def may_be_slices(evidence: Evidence) -> bool:
-    """Tell whether kept tensors may be parts of larger ones, or the allocator may round them up."""
+def may_hide_tensors(evidence: Evidence) -> bool:
+    """Tell whether kept tensors may be parts of larger ones, or TensorFlow may keep some itself.
+
+    The allocator may as well have rounded them up.
+    """
     count, hidden = evidence.live_tensors, evidence.hidden_bytes
-    others = evidence.variables.grows or evidence.datasets.grows
-    return count.grows and not others and hidden.slope > LEAST_CHUNK * count.slope
+    if evidence.datasets.grows:
+        return False
+    if count.grows:
+        return hidden.slope > LEAST_CHUNK * count.slope
+    built = evidence.functions, evidence.concrete_functions, evidence.graphs, evidence.graph_ops
+    return hidden.grows and not any(s.grows for s in (*built, evidence.table_entries))

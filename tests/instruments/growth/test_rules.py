@@ -13,7 +13,7 @@ from lessons_lib.instruments.growth.case import CacheTest
 from lessons_lib.instruments.growth.causes import Cause, Finding, Retained
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.notes import run_notes
-from lessons_lib.instruments.growth.observation import Group, HeapGain, Observation
+from lessons_lib.instruments.growth.observation import Group, HeapGain, HiddenBytes, Observation
 from lessons_lib.instruments.growth.resources import LostTables
 from lessons_lib.instruments.growth.rules import judge
 from lessons_lib.instruments.growth.sampler import COLUMNS
@@ -160,7 +160,8 @@ CASES: dict[str, tuple[dict[str, Any], Observation, Found, str]] = {
         [(Cause.PYTHON_OBJECTS, 16_384)], "share the memory of tensors",
     ),
     "arrays that are too few to be what is hidden": (
-        {"hidden_bytes": 16_384}, seen(objects(4096, array=True)), [], "",
+        {"hidden_bytes": 16_384}, seen(objects(4096, array=True)),
+        [(Cause.RETAINED_TENSORS, 16_384)], "for which Python has no object",
     ),
     "a queue of small tensors": (
         {"table_entries": 1, "hidden_bytes": 2048, "c_heap": 300}, seen(),
@@ -172,7 +173,7 @@ CASES: dict[str, tuple[dict[str, Any], Observation, Found, str]] = {
     ),
     "a queue beside kept tensors, which are no slices": (
         {"table_entries": 1, "hidden_bytes": 2096, "live_tensors": 1, "live_tensor_bytes": 2000},
-        seen(group(TENSOR, 2000), requested=4000),
+        seen(group(TENSOR, 2000), hidden=HiddenBytes(0, 2000)),
         [(Cause.RETAINED_TENSORS, 2000), (Cause.RETAINED_TENSORS, 2000)], "1 more a call.",
     ),
     "entries of a table": (
@@ -236,6 +237,37 @@ CASES: dict[str, tuple[dict[str, Any], Observation, Found, str]] = {
     ),
     "memory of which nobody can ask": (
         {"rss": 2 * MIB, "rss_trimmed": None}, seen(), [(Cause.ALLOCATOR, 2 * MIB)], "freed and",
+    ),
+    "tensors that TensorFlow itself keeps are alive": (
+        {"rss": 2 * MIB, "tensor_bytes": 2 * MIB, "hidden_bytes": 2 * MIB},
+        seen(hidden=HiddenBytes(0, 2 * MIB - 100)),
+        [(Cause.RETAINED_TENSORS, 2 * MIB - 100)], "as in a staging area",
+    ),
+    "tensors of which few were seen in the recorded calls": (
+        {"tensor_bytes": 20_480, "hidden_bytes": 20_480}, seen(hidden=HiddenBytes(0, 10_000)),
+        [(Cause.RETAINED_TENSORS, 20_480)], "as in a staging area",
+    ),
+    "beside an idle dataset": (
+        {"hidden_bytes": 9000, "datasets": ALIVE}, seen(hidden=HiddenBytes(0, 9000)),
+        [(Cause.RETAINED_TENSORS, 9000)], "as in a staging area",
+    ),
+    "beside a dataset that fills": (
+        {"hidden_bytes": 9000, "datasets": ALIVE}, seen(hidden=HiddenBytes(0, 6000, 3000)),
+        [(Cause.RETAINED_TENSORS, 6000), (Cause.DATASET_BUFFERS, 3000)], "as in a staging area",
+    ),
+    "ever larger tensors, of which the recorded ones are the largest": (
+        {"live_tensors": 1, "live_tensor_bytes": 8000, "hidden_bytes": 4500},
+        seen(group(TENSOR, 8000), hidden=HiddenBytes(0, 0)),
+        [(Cause.RETAINED_TENSORS, 8000)], "1 more a call.",
+    ),
+    "slices of ever larger tensors": (
+        {"live_tensors": 1, "live_tensor_bytes": 64, "hidden_bytes": 4500},
+        seen(group(TENSOR, 64), hidden=HiddenBytes(9000, 0)),
+        [(Cause.RETAINED_TENSORS, 64 + 4500)], "they are slices",
+    ),
+    "what the allocator rounds up is no tensor": (
+        {"variables": 1, "variable_bytes": 40_000, "hidden_bytes": 20_000, "tensor_bytes": 60_000},
+        seen(group(VARIABLE, 40_000)), [(Cause.VARIABLES, 40_000)], "multiply",
     ),
     # Over the second half of ten calls, from the sixth to the last: four times that.
     "a resident set that rises little": ({"rss": 2 * MIB - 1}, seen(), [], ""),

@@ -1,0 +1,124 @@
+"""`growth` tells tensors that only TensorFlow holds from slices, and from what Python holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lessons_lib.common.runtime import tf
+from lessons_lib.instruments.growth import Cause
+from lessons_lib.instruments.growth.hidden import divided
+from tests.support.cases import or_further
+from tests.support.growing.looking import assert_none_grows, explain, look
+
+pytestmark = pytest.mark.usefixtures("quick", "time_enough")
+
+#: 16 KiB, float32.
+NUMBERS = 4096
+
+
+def stage(name: str) -> Any:
+    return lambda: tf.raw_ops.Stage(values=[tf.random.uniform([NUMBERS])], shared_name=name)
+
+
+def stack(name: str) -> Any:
+    handle = tf.raw_ops.StackV2(max_size=-1, elem_type=tf.float32, stack_name=name)
+    return lambda: tf.raw_ops.StackPushV2(handle=handle, elem=tf.random.uniform([NUMBERS]))
+
+
+def keyed_stage(name: str) -> Any:
+    def step(i: int) -> None:
+        tf.raw_ops.MapStage(
+            key=tf.constant(i, tf.int64), indices=[0], values=[tf.random.uniform([NUMBERS])],
+            dtypes=[tf.float32], shared_name=name,
+        )  # fmt: skip
+
+    return step
+
+
+RESOURCES = {"stage": stage, "stack": stack, "keyed stage": keyed_stage}
+
+
+@pytest.mark.further
+@pytest.mark.parametrize("name", RESOURCES)
+def test_tensors_that_only_a_resource_holds_are_growth(name: str) -> None:
+    result = look(RESOURCES[name](f"grows: {name}"))
+    (finding,) = result.causes
+    assert finding.cause is Cause.RETAINED_TENSORS, explain(result)
+    assert (finding.bytes_per_call, finding.exact, finding.held) == (NUMBERS * 4, True, ())
+    assert "Python has no object" in finding.text
+
+
+@pytest.mark.further
+def test_what_a_living_pipeline_caches_is_its_own() -> None:
+    rows = iter(tf.data.Dataset.range(100).map(lambda i: tf.fill([NUMBERS], i)).cache())
+    (finding,) = look(lambda: next(rows)).causes
+    assert finding.cause is Cause.DATASET_BUFFERS
+    assert finding.bytes_per_call == NUMBERS * 8  # int64
+
+
+@pytest.mark.further
+def test_a_resource_that_is_emptied_does_not_grow() -> None:
+    put = stage("emptied")
+
+    def step() -> None:
+        put()
+        tf.raw_ops.Unstage(dtypes=[tf.float32], shared_name="emptied")
+
+    assert_none_grows([lambda: lambda _: step()])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", or_further([64, 1], {1}))
+def test_beside_what_a_resource_holds_kept_tensors_are_slices_only_if_they_were_cut(
+    rows: int,
+) -> None:
+    put, kept = stage(f"beside {rows}"), list[Any]()
+    idle = iter(tf.data.Dataset.range(3))  # which keeps nothing of it
+
+    def step() -> None:
+        put()
+        kept.append(tf.random.uniform([64, 64])[:rows])
+
+    found = sorted(("slices" in f.text, f.bytes_per_call) for f in look(step).causes)
+    assert found == [(False, NUMBERS * 4), (rows < 64, 64 * 64 * 4)]
+    assert next(idle) == 0
+
+
+@pytest.mark.further
+@pytest.mark.parametrize("size", [lambda i: 1 + i, lambda i: 60 - i], ids=["larger", "smaller"])
+def test_tensors_of_other_sizes_in_each_call_are_no_slices(size: Callable[[int], int]) -> None:
+    kept = list[Any]()
+    result = look(lambda i: kept.append(tf.random.uniform([NUMBERS * size(i)])))
+    (finding,) = result.causes
+    assert "slices" not in finding.text
+    # The measured calls are the third to the twelfth, of which each is a unit from the next.
+    sizes = [size(i) * NUMBERS * 4 for i in range(2, 12)]
+    assert min(sizes) < finding.bytes_per_call < max(sizes)
+    assert finding.exact
+
+
+@pytest.mark.further
+def test_slices_of_ever_larger_tensors_cost_what_the_measured_calls_kept() -> None:
+    kept = list[Any]()
+    result = look(lambda i: kept.append(tf.random.uniform([1 + i, NUMBERS])[:1]))
+    (finding,) = result.causes
+    assert "slices" in finding.text
+    assert 3 * NUMBERS * 4 < finding.bytes_per_call < 12 * NUMBERS * 4
+
+
+@pytest.mark.parametrize(
+    ("tensors", "expected"),
+    [
+        ([], (0, [(1000, 100), (2000, 50)])),
+        ([(1000, 100)], (0, [(2000, 50)])),
+        ([(1000, 40), (1020, 40)], (100 - 60, [(2000, 50)])),  # two that overlap, in one buffer
+        ([(1060, 40), (2000, 50)], (100 - 40, [])),
+    ],
+)
+def test_a_buffer_is_a_tensors_where_one_lies_in_it(
+    tensors: list[tuple[int, int]], expected: tuple[int, list[tuple[int, int]]]
+) -> None:
+    assert divided([(1000, 100), (2000, 50)], tensors) == expected
