@@ -33,6 +33,7 @@ class Said(StrEnum):
     BEGIN = "begin"
     END = "end"
     EPOCH = "epoch"
+    EPOCH_END = "epoch end"
 
 
 _SAID: Final = tuple(Said)
@@ -83,8 +84,9 @@ class StepMemory:
     peak_bytes : int
         Highest growth of live bytes in it, over the start of the block.
     kept_bytes : int
-        Growth from its begin to the begin of the next one; negative when more was freed, such as
-        a dropped model, from before the recording too, that the garbage collector finds just then.
+        Growth from its begin to the begin of the next one, or to the end of its ``fit``; negative
+        when more was freed, such as a dropped model, from before the recording too, that the
+        garbage collector finds just then.
     exact : bool
         False where the profiler rested in it or before: bytes are then the allocator's, rounded up.
     fit : int
@@ -255,19 +257,26 @@ def steps_of(marks: Sequence[StepMark]) -> Steps:
 
 
 def _spans(marks: Sequence[StepMark]) -> list[tuple[int, int, int, int, int]]:
-    """Give fit, epoch, and the marks of begin, end, and the begin of the next, for each step."""
+    """Give fit, epoch, and the marks of begin, end, and up to where it keeps, for each step.
+
+    That is to the begin of the next step, but no further than its ``fit``, unless each is of one
+    step: these are a loop of one's own.
+    """
     found: list[tuple[int, int, int, int]] = []
+    ends: dict[int, int] = {}
     fit, epoch, begin = 0, -1, 0
     for place, mark in enumerate(marks[1:], 1):
         if mark.said is Said.EPOCH:
             fit += mark.number <= epoch
             epoch = mark.number
-        elif mark.said is Said.BEGIN:
-            begin = place
         else:
-            found.append((fit, max(epoch, 0), begin, place))
+            if mark.said is Said.END:
+                found.append((fit, max(epoch, 0), begin, place))
             begin = place
-    following = [start for *_, start, _ in found[1:]] + [end for *_, end in found[-1:]]
+        ends[fit] = place
+    following = [start for *_, start, _ in found[1:]] + [ends[f] for f, *_ in found[-1:]]
+    if len(found) >= 2 * (fit + 1):
+        following = [min(after, ends[f]) for after, (f, *_) in zip(following, found, strict=True)]
     return [(*span, after) for span, after in zip(found, following, strict=True)]
 
 
@@ -326,6 +335,7 @@ class StepLog:
 _CALLBACKS: Final = ("keras.src.callbacks.callback_list", "CallbackList")
 _METHODS: Final = {
     "on_epoch_begin": Said.EPOCH,
+    "on_epoch_end": Said.EPOCH_END,
     "on_train_batch_begin": Said.BEGIN,
     "on_train_batch_end": Said.END,
 }

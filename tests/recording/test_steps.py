@@ -126,6 +126,18 @@ def test_fit_is_recognised(eagerly, tmp_path):
     assert again.resident_bytes == rec.resident_bytes
 
 
+def test_what_is_made_between_two_fits_is_no_steps():
+    model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    kept: list[Any] = []
+    keep = tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: kept.append(tf.zeros((MIB,))))
+    with ll.record() as rec:
+        for _ in range(2):
+            model.fit(np.ones((6, 4)), np.ones((6, 2)), 2, callbacks=[keep], verbose=0)
+            kept.append(tf.zeros((4, MIB)))
+    assert [round(step.kept_bytes / (4 * MIB)) for step in rec.steps] == [0, 0, 1, 0, 0, 1]
+
+
 def test_a_fault_of_ours_does_not_reach_the_fit(monkeypatch):
     def fail(*_):
         raise ValueError("ours")
@@ -220,6 +232,13 @@ def marks_of(fits: list[list[int]], kept: int) -> list[StepMark]:
                 live += kept
                 marks.append(StepMark(float(len(marks)), Said.END, 0, live, live))
     return marks
+
+
+def test_a_fit_keeps_to_its_end() -> None:
+    marks = marks_of([[2], [3, 1]], 8)
+    marks.insert(3, StepMark(2.5, Said.EPOCH_END, 0, 1024 + 16 + 4, 5000))
+    steps = steps_of(marks)
+    assert [step.kept_bytes for step in steps] == [1024 + 8, 8 + 4, 1024 - 4 + 8, 8, 8, 8]
 
 
 @pytest.mark.parametrize("kept", [0, 8])
