@@ -104,7 +104,7 @@ class Attribution:
             if found:
                 resolver, roles = found[-1]  # as the graph was when it ran last
                 return self._purposes.of_session(roles, event, site, partial(_path, resolver))
-        return self._purposes.of_call(call, site.op, site.shape)
+        return self._purposes.of_call(call, site)
 
     def _chain(
         self,

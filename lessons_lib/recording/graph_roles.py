@@ -41,6 +41,8 @@ _KEEPERS: Final = frozenset(
 _ASSIGNS: Final = frozenset(("AssignVariableOp", "Assign"))
 _CONSTANTS: Final = frozenset(("Const", "Fill"))
 _PIPELINE: Final = re.compile(r"Iterator(?:V2)?GetNext|\w*Dataset\w*|OptionalGetValue")
+#: Type of what names a variable or another resource, and lives as long as that.
+HANDLE: Final = "resource"
 _FLOATS: Final = ("float", "bfloat", "complex", "half")
 
 
@@ -154,6 +156,8 @@ class Roles:
             # Of which one it is, cannot be told.
             alike = {self.categories[variable] for variable in copied} == {held.category}
             return Purpose(held.category if alike else Category.OTHER, phase, held.layer)
+        if dtype == HANDLE:
+            return Purpose(layer=layer)
         # What a kernel needs for itself.
         if not kind or (kind != "output" and path in self._with_output):
             return Purpose(Category.TEMPORARIES, phase, layer)
@@ -367,4 +371,4 @@ def _by_use(phases: set[Phase | None]) -> Category:
     return Category.OTHER
 
 
-__all__ = ["Roles", "Variable", "roles_of"]
+__all__ = ["HANDLE", "Roles", "Variable", "roles_of"]

@@ -24,7 +24,7 @@ from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.categories import Category, Phase
 from lessons_lib.recording.eager_notes import Moment
 from lessons_lib.recording.graph_phases import UPDATES
-from lessons_lib.recording.graph_roles import Roles
+from lessons_lib.recording.graph_roles import HANDLE, Roles
 from lessons_lib.recording.scopes import Owner
 from lessons_lib.recording.segment import MemoryEvent, Segment
 from lessons_lib.recording.variables import Variable
@@ -109,9 +109,9 @@ class Purposes:
             self._roles[function] = roles
         return self._roles[function]
 
-    def of_call(self, call: Call | None, op: str | None, shape: tuple[int, ...] | None) -> Purpose:
+    def of_call(self, call: Call | None, site: Site) -> Purpose:
         """Tell what an eager operation made, as far as the call tells."""
-        if op is not None and _PIPELINE_OP.fullmatch(op):
+        if site.op is not None and _PIPELINE_OP.fullmatch(site.op):
             return Purpose(Category.INPUTS)
         if call is None:
             return Purpose()
@@ -119,11 +119,13 @@ class Purposes:
         layer = scope.path if scope is not None and scope.owner is Owner.LAYER else None
         if origin is Origin.PIPELINE:
             return Purpose(Category.INPUTS)
+        if site.dtype == HANDLE:
+            return Purpose(layer=layer)
         if backward:
             return Purpose(Category.TEMPORARIES, Phase.BACKWARD, layer)
         if scope is not None and scope.owner is Owner.OPTIMIZER:
             return Purpose(Category.TEMPORARIES, Phase.UPDATE)
-        if origin is Origin.CLIPPING and op in _SCALING and shape:
+        if origin is Origin.CLIPPING and site.op in _SCALING and site.shape:
             return Purpose(Category.GRADIENTS, Phase.UPDATE)
         if taped or origin is Origin.UNTAPED:
             return Purpose(Category.OTHER, Phase.FORWARD, layer)

@@ -141,3 +141,22 @@ def test_what_variables_share_is_nobodys_until_one_is_left(values, written, expe
     kept = [b.purpose for b in rec.buffers if b.freed_at is None and b.nbytes == size]
     assert Counter(p.variable for p in kept) == expected
     assert all(p.layer == (p.variable and p.variable[0]) for p in kept)
+
+
+def test_a_handle_lives_as_long_as_its_variable_and_is_no_part_of_a_step():
+    x = tf.ones((10, 40))
+    with ll.record() as rec:
+        weight, other = tf.Variable(tf.ones((40, 20))), tf.Variable(tf.ones((20,)))
+        optimizer = tf.keras.optimizers.SGD()
+        with tf.GradientTape() as tape:
+            y = tf.tanh(x @ weight + other)
+        variables = [weight, other]
+        gradients = tape.gradient(y, variables)
+        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        del tape, gradients
+    handles = [b for b in rec.buffers if b.dtype == "resource"]
+    assert len(handles) == 4  # the optimizer's learning rate and counter have one each
+    assert {(b.category, b.purpose.phase) for b in handles} == {(Category.OTHER, None)}
+    kept = {row.key: row.kept_bytes for row in rec.by_category().rows}
+    assert kept["activations"] == 10 * 20 * FLOAT  # y
+    assert kept["temporaries"] == 0
