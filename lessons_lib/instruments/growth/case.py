@@ -10,7 +10,12 @@ from typing import Final
 from lessons_lib.instruments.growth.causes import Cause, Finding, Retained
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.observation import Group, Observation
-from lessons_lib.instruments.growth.thresholds import NATIVE_FLOOR, NATIVE_SHARE, SMALL_POOL
+from lessons_lib.instruments.growth.thresholds import (
+    NATIVE_FLOOR,
+    NATIVE_SHARE,
+    PAID_FACTOR,
+    SMALL_POOL,
+)
 
 _HOLDERS: Final = 5  # groups that a finding lists
 
@@ -135,6 +140,29 @@ class GrowthCase:
         for name in names:
             setattr(self, name, 0.0)
         return taken
+
+    def paid(self, nbytes: float, most: float, measured: float = 0.0) -> float | None:
+        """Give what small tensors or variables cost the process, where that is much more.
+
+        Their own objects are no further cause.
+
+        Parameters
+        ----------
+        nbytes : float
+            Their own bytes.
+        most : float
+            What they may cost beside these, in Python's heap and in the C heap.
+        measured : float
+            What they cost, if that is known better.
+        """
+        objects = sum(group.bytes_per_call for group in self.seen.objects)
+        # Those that hold variables may hold the tensors, too.
+        beside = 0.0 if self.accused(Cause.VARIABLES) else min(self.python, objects)
+        own, native = min(max(0.0, self.python - objects), most), min(self.native, most)
+        self.small -= min(self.small, own)
+        self.native -= native
+        paid = nbytes + beside + (measured or own + native)
+        return paid if nbytes and paid > PAID_FACTOR * nbytes else None
 
     def take_built(self) -> float:
         """Take what traced functions and graphs cost beside tensors; nobody else gets it."""

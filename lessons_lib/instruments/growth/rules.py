@@ -117,7 +117,6 @@ def _variables(case: GrowthCase, _: CacheTest) -> None:
         return  # all of them hang on graphs that are accused already
     if count.grows:
         text = f"Living variables multiply: {count.slope:.3g} more a call"
-        case.native -= min(case.native, VARIABLE_COST * count.slope)
     else:
         text = "A variable that can change its shape is assigned ever larger values"
     nbytes = size.slope if size.grows else sum(group.bytes_per_call for group in groups)
@@ -125,8 +124,9 @@ def _variables(case: GrowthCase, _: CacheTest) -> None:
     if shared:
         nbytes -= shared
         text += "; until written, they share the memory of the tensors that they were given"
+    paid = case.paid(nbytes, VARIABLE_COST * count.slope) if count.grows else None
     held = listed(groups) or case.seen.suspects
-    case.add(Cause.VARIABLES, nbytes, text, held, exact=not shared)
+    case.add(Cause.VARIABLES, nbytes, text, held, exact=not shared, process=paid)
 
 
 def _shared(case: GrowthCase, nbytes: float) -> float:

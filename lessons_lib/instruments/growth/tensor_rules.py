@@ -8,7 +8,6 @@ from lessons_lib.common.system import LEAST_CHUNK
 from lessons_lib.instruments.growth.case import CacheTest, GrowthCase, listed
 from lessons_lib.instruments.growth.causes import NOBODY_COLLECTS, Cause
 from lessons_lib.instruments.growth.thresholds import (
-    PAID_FACTOR,
     SETTINGS_CEILING,
     TENSOR_COST,
     UNHELD_FLOOR,
@@ -48,7 +47,7 @@ def kept_tensors(case: GrowthCase, _: CacheTest) -> None:
         text += ", with the texts in them"
         exact = False
     if count.grows:
-        paid = _paid_for_tensors(case, nbytes, count)
+        paid = case.paid(nbytes, TENSOR_COST * count.slope, case.seen.tensor_cost * count.slope)
     held = listed(groups) if count.grows else case.seen.suspects
     case.take_adopted(nbytes)
     case.add(Cause.RETAINED_TENSORS, nbytes, text, held, exact=exact, process=paid)
@@ -77,17 +76,6 @@ def _tensors_text(case: GrowthCase) -> str:
             f"{NOBODY_COLLECTS}"
         )
     return f"Eager tensors stay alive: {count.slope:.3g} more a call"
-
-
-def _paid_for_tensors(case: GrowthCase, nbytes: float, count: Series) -> float | None:
-    """Give what small tensors cost the process; their own objects are no further cause."""
-    objects = sum(group.bytes_per_call for group in case.seen.objects)
-    beside, most = min(case.python, objects), TENSOR_COST * count.slope
-    own, native = min(max(0.0, case.python - objects), most), min(case.native, most)
-    case.small -= min(case.small, own)
-    case.native -= native
-    paid = nbytes + beside + (case.seen.tensor_cost * count.slope or own + native)
-    return paid if nbytes and paid > PAID_FACTOR * nbytes else None
 
 
 def unheld_tensors(case: GrowthCase, _: CacheTest) -> None:

@@ -10,51 +10,16 @@ import pytest
 from lessons_lib.common.units import KIB, MIB
 from lessons_lib.instruments.growth import Growth, notes
 from lessons_lib.instruments.growth.case import CacheTest
-from lessons_lib.instruments.growth.causes import Cause, Finding, Retained
-from lessons_lib.instruments.growth.counters import Evidence
+from lessons_lib.instruments.growth.causes import Cause, Finding
 from lessons_lib.instruments.growth.notes import run_notes
-from lessons_lib.instruments.growth.observation import Group, HeapGain, HiddenBytes, Observation
+from lessons_lib.instruments.growth.observation import HeapGain, HiddenBytes, Observation
 from lessons_lib.instruments.growth.resources import LostTables
 from lessons_lib.instruments.growth.rules import judge
-from lessons_lib.instruments.growth.sampler import COLUMNS
-from lessons_lib.instruments.growth.trend import Series, fit
 from lessons_lib.instruments.holders.object_types import Kind
 from lessons_lib.instruments.holders.reachability import Tier
+from tests.support.growing.by_hand import CALLS, evidence, group, objects, seen
 
-CALLS: Any = np.arange(10.0)
 Found = list[tuple[Cause, int]]
-
-
-def series(name: str, given: Any) -> Series:
-    """Make a series: of so much a call, of the values that are given, or one that is not known."""
-    label, unit, least, floor = COLUMNS[name]
-    values = (
-        np.full(10, np.nan) if given is None else CALLS * given if np.isscalar(given) else given
-    )
-    return fit(label, unit, values, np.zeros(4), least=least, floor=floor)
-
-
-def evidence(**given: Any) -> Evidence:
-    """Make evidence of what a call adds; 0 to whatever is not given."""
-    return Evidence(**{name: series(name, given.get(name, 0.0)) for name in COLUMNS})
-
-
-def group(
-    kind: Kind, nbytes: int, tier: Tier = Tier.PLAIN, *, array: bool = False, **of: Any
-) -> Group:
-    """Make a group to which a call adds one thing of so many bytes."""
-    shape = (nbytes,) if array else None
-    return Group(kind, tier, Retained("thing", shape, None, nbytes, 1, None, ("kept",)), **of)
-
-
-def seen(*groups: Group, heap: HeapGain | None = None, **of: Any) -> Observation:
-    return Observation(groups, heap or HeapGain(known=True), **of)
-
-
-def objects(nbytes: int, **of: Any) -> Group:
-    return group(Kind.OTHER, nbytes, **of)
-
-
 TENSOR, GRAPH, VARIABLE = Kind.TENSOR, Kind.GRAPH, Kind.VARIABLE
 ALIVE = np.ones(10)
 #: What a call adds to the series, what was seen to stay, and the causes with their bytes a call.
