@@ -253,6 +253,46 @@ def test_what_a_step_closes_over_is_set_back():
     assert (count, seen) == (1, [1])
 
 
+def test_what_classes_and_functions_hold_is_set_back():
+    class Base:
+        steps = 0
+        seen = []  # noqa: RUF012 - as people write them
+
+    class Trainer(Base):
+        def step(self, x):
+            Trainer.steps += 1
+            Trainer.latest = Base.seen
+            self.seen.append(helper(x))
+            return x * 2.0
+
+    def helper(x):
+        helper.calls += 1
+        return helper.calls
+
+    helper.calls = 0
+    trainer, x = Trainer(), tf.ones([4])
+    ll.training_memory(trainer.step, x)
+    assert (Trainer.steps, Base.seen, helper.calls) == (0, [], 0)
+    assert {"steps", "latest"}.isdisjoint(vars(Trainer))
+    ll.training_memory(lambda x: (helper(x), trainer.step(x)), x)
+    assert (Trainer.steps, Base.seen, helper.calls) == (0, [], 0)
+    trainer.step(x)
+    assert (Trainer.steps, Base.steps, Base.seen, helper.calls) == (1, 0, [1], 1)
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_step_that_uses_a_queue_is_refused_before_it_runs(graph):
+    queue = tf.queue.FIFOQueue(2, [tf.float32])
+    queue.enqueue(tf.ones([3]))
+
+    def step():
+        return queue.dequeue() * 2.0
+
+    with pytest.raises(ValueError, match="or uses a queue"):
+        ll.training_memory(tf.function(step) if graph else step)
+    assert int(queue.size()) == 1
+
+
 @pytest.mark.parametrize("drawn", [iter([1, 2, 3]), itertools.count(), (i for i in range(3))])
 def test_a_step_that_draws_from_an_iterator_is_refused_before_it_runs(drawn):
     def step(x):

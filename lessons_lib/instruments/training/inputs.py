@@ -15,8 +15,8 @@ from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.training.state import names_iterator
 
 OWN_ITERATOR: Final = (
-    "this step draws from an iterator of its own, which would lose what it gives: "
-    "write a step that is given its batch"
+    "this step draws from an iterator of its own (or uses a queue), which would lose what it "
+    "gives: write a step that is given its batch"
 )
 _NO_X: Final = "the batch is empty: give x, as model.fit takes it"
 

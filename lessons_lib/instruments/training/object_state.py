@@ -43,20 +43,39 @@ _TABLES: Final = (
 
 def has_attributes(thing: Any) -> bool:
     """Tell whether an object's attributes may be changed by a step, and are looked into."""
+    if isinstance(thing, FunctionType):
+        return is_user_file(thing.__code__.co_filename)
+    if isinstance(thing, type):
+        return _is_users(thing)
     kind = type(thing)
-    if isinstance(thing, (type, ModuleType)) or not (hasattr(thing, "__dict__") or _slots(kind)):
+    if isinstance(thing, ModuleType) or not (hasattr(thing, "__dict__") or _slots(kind)):
         return False
     if isinstance(thing, (tf.Module, *_HOLDERS)):
         return True
     module = str(kind.__module__)
-    if module == WRAPPERS or module.partition(".")[0] in _LIBRARIES:
-        return True
+    return module == WRAPPERS or module.partition(".")[0] in _LIBRARIES or _is_users(kind)
+
+
+def _is_users(kind: type) -> bool:
+    module = str(kind.__module__)
     file = getattr(sys.modules.get(module), "__file__", None)
     return module == "__main__" or (isinstance(file, str) and is_user_file(file))
 
 
+def classes_of(thing: Any) -> list[type]:
+    """List the user's classes that an object has attributes of."""
+    kind = thing if isinstance(thing, type) else type(thing)
+    return [kind for kind in kind.__mro__ if _is_users(kind)]
+
+
 def attributes(thing: Any) -> dict[str, Any]:
-    """Give an object's attributes by name, those in ``__slots__`` too."""
+    """Give an object's attributes by name, also those in ``__slots__``; a class's, no methods."""
+    if isinstance(thing, type):
+        return {
+            name: value
+            for name, value in vars(thing).items()
+            if not (name.startswith("__") or hasattr(type(value), "__get__"))
+        }
     in_slots = {slot.__name__: value for slot, value in _slot_values(thing).items()}
     return {**getattr(thing, "__dict__", {}), **in_slots}
 
@@ -129,6 +148,8 @@ def _table(table: Any) -> Restore:
 
 def attributes_restored(thing: Any) -> Restore:
     """Read an object's attributes; what is given puts them back when called."""
+    if isinstance(thing, type):
+        return _class_restored(thing)
     named, slots = dict(getattr(thing, "__dict__", {})), _slot_values(thing)
 
     def restore() -> None:
@@ -140,6 +161,20 @@ def attributes_restored(thing: Any) -> Restore:
                 slot.__delete__(thing)
         for slot, value in slots.items():
             slot.__set__(thing, value)
+
+    return restore
+
+
+def _class_restored(kind: type) -> Restore:
+    held = attributes(kind)
+
+    def restore() -> None:
+        now = attributes(kind)
+        for name in now.keys() - held.keys():
+            type.__delattr__(kind, name)
+        for name, value in held.items():
+            if name not in now or now[name] is not value:
+                type.__setattr__(kind, name, value)
 
     return restore
 

@@ -35,6 +35,7 @@ from lessons_lib.instruments.training.object_state import (
     attributes,
     attributes_restored,
     cells,
+    classes_of,
     content_restored,
     has_attributes,
 )
@@ -45,7 +46,7 @@ _MOST: Final = 200_000
 
 def _is_drawn_from(thing: Any) -> bool:
     """Tell whether something loses what a step takes from it; a file is no such thing."""
-    return (
+    return isinstance(thing, tf.queue.QueueBase) or (
         isinstance(thing, Iterator)
         and not isinstance(thing, io.IOBase)
         and not has_attributes(thing)
@@ -68,7 +69,7 @@ def _parts(thing: Any) -> Iterable[Any]:
     if hasattr(thing, "python_function"):
         return (thing.python_function,)
     if has_attributes(thing):
-        return list(attributes(thing).values())
+        return [*attributes(thing).values(), *classes_of(thing)]
     return ()
 
 
@@ -79,7 +80,7 @@ def _contents(thing: Any) -> list[Any]:
 def _of_function(function: FunctionType) -> list[Any]:
     if not is_user_file(function.__code__.co_filename):
         return [getattr(function, "__wrapped__", None)]
-    parts: list[Any] = list(function.__defaults__ or ())
+    parts: list[Any] = [*(function.__defaults__ or ()), *vars(function).values()]
     parts += [value for _, value in cells(function)]
     codes = [function.__code__]
     while codes:
