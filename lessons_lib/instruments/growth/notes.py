@@ -128,6 +128,11 @@ def _small(evidence: Evidence, seen: Observation) -> Iterator[str]:
         )
     elif gain > 0 and evidence.python_blocks.grows:
         yield f"Python's heap gains {about(gain)} a call: too little to be called growth."
+    if evidence.tensor_bytes.grows and (hidden := evidence.hidden_bytes.slope) > 0:
+        yield (
+            f"Tensors for which Python has no object gain {about(hidden)} a call: too little to be "
+            "called growth."
+        )
     if evidence.c_heap.grows:
         yield (
             f"The C library's heap gains {about(evidence.c_heap.slope)} a call: too little to be "

@@ -319,6 +319,8 @@ def said(
         ({"tensor_bytes": 8192.0 * (CALLS >= 7), "live_tensor_bytes": 64}, ""),
         ({"variables": np.maximum(0, CALLS - 7)}, "rose by 2 towards the end"),
         ({"c_heap": 5000}, "C library's heap gains ≈ 4.88 KiB a call: too little"),
+        ({"tensor_bytes": 2048, "hidden_bytes": 2048}, "Python has no object gain ≈ 2 KiB a call"),
+        ({"tensor_bytes": 2048, "live_tensor_bytes": 2048}, ""),
         ({"tensor_bytes": None}, "reports no figures in this process"),
     ],
 )
