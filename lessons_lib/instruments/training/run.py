@@ -84,11 +84,10 @@ def training_memory(
     Notes
     -----
     All that the step can reach is the same afterwards: models, optimizers, metrics, attributes of
-    the user's objects, classes and functions, containers, closures, random generators; not so
-    global variables, NumPy arrays and files.  A model is built if it is not, and a dataset iterated
-    once.  Distribution strategies are not covered.  The user's variables are weights if a gradient
-    is taken of them; others that only the update reads are optimizer state in a graph, and
-    ``other`` in eager mode.
+    the user's objects, classes and functions, containers, closures, random generators; not global
+    variables, NumPy arrays and files.  A model is built if it is not, and a dataset iterated once.
+    Distribution strategies are not covered.  The user's variables are weights if a gradient is
+    taken of them; others that only the update reads are optimizer state in a graph, else ``other``.
     """
     require_home_process()
     limit = None if budget is None else parse_bytes(budget)
