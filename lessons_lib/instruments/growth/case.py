@@ -11,6 +11,7 @@ from lessons_lib.instruments.growth.causes import Cause, Finding, Retained
 from lessons_lib.instruments.growth.counters import Evidence
 from lessons_lib.instruments.growth.observation import Group, Observation
 from lessons_lib.instruments.growth.thresholds import (
+    BESIDE_FLOOR,
     NATIVE_FLOOR,
     NATIVE_SHARE,
     PAID_FACTOR,
@@ -127,6 +128,13 @@ class GrowthCase:
         return adopted
 
     @property
+    def apart(self) -> float:
+        """Objects that are a cause of their own beside others, and no small containers of these."""
+        groups = [g for g in self.seen.objects if g.bytes_per_call > g.target_bytes]
+        nbytes = sum(group.bytes_per_call for group in groups)
+        return nbytes if nbytes >= BESIDE_FLOOR else 0.0
+
+    @property
     def native_rest(self) -> float:
         """Native bytes that are neither tensors nor a small share of other causes, else 0."""
         # The allocator may take up to twice what it hands out.
@@ -156,9 +164,11 @@ class GrowthCase:
             What they cost, if that is known better.
         """
         objects = sum(group.bytes_per_call for group in self.seen.objects)
-        # Those that hold variables may hold the tensors, too.
-        beside = 0.0 if self.accused(Cause.VARIABLES) else min(self.python, objects)
-        own, native = min(max(0.0, self.python - objects), most), min(self.native, most)
+        beside, own = min(self.python, objects), min(max(0.0, self.python - objects), most)
+        # Those that hold variables may hold the tensors, too; others are a cause of their own.
+        if self.accused(Cause.VARIABLES) or self.apart:
+            beside = own = 0.0
+        native = min(self.native, most)
         self.small -= min(self.small, own)
         self.native -= native
         paid = nbytes + beside + (measured or own + native)

@@ -258,8 +258,7 @@ def _accused_objects(case: GrowthCase) -> float:
         if mine >= OBJECTS_FLOOR:  # they were counted, whatever else the heap gave back
             return max(heap, mine)
         return heap if heap >= NOTES_FLOOR else 0.0
-    others = sum(group.bytes_per_call for group in own)
-    return min(others, heap) if others >= BESIDE_FLOOR else 0.0
+    return min(case.apart, heap)
 
 
 def _native(case: GrowthCase, _: CacheTest) -> None:

@@ -23,6 +23,7 @@ from tests.support.growing.looking import look
         # A variable, the object that holds it, what else Python's heap gains, and the C heap.
         (8, (objects(248, target_bytes=8),), 5500, 4600, 8 + 5500 + 4600),
         (8, (), 5500, 40 * KIB, 8 + 5500 + 16 * KIB),  # the rest is another cause
+        (8, (objects(6000),), 8000, 4600, 8 + 4600),  # objects that are a cause of their own
         (8, (), 0, 0, None),  # no more is known
         (3200, (), 5500, 4600, 3200 + 5500 + 4600),
         (3400, (), 5500, 4600, None),  # less than four times as much
