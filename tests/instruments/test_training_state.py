@@ -9,6 +9,7 @@ import itertools
 import queue
 import random
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,13 @@ def gan(eagerly: bool) -> Gan:
     for name, optimizer in model.optimizers.items():
         optimizer.build(getattr(model, name).trainable_variables)
     return model
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_seed_is_left() -> Iterator[None]:
+    """With a seed, each call of a random operation has a kernel of its own, which stays."""
+    yield
+    tf.random.set_seed(None)
 
 
 @pytest.mark.each_value

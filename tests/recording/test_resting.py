@@ -226,9 +226,9 @@ def test_steps_that_nobody_watched_are_told_by_the_counters() -> None:
     assert recording.unwatched
     unwatched = [step for step in recording.steps if not step.exact]
     assert len(unwatched) > 50
-    # The allocator sets aside whole pieces of 256 bytes, or a larger one that it has.
+    # The allocator sets aside pieces of 256 bytes, or one that it has, of up to twice the size.
     assert all(256 <= step.kept_bytes < 5000 for step in unwatched)
-    assert all(2_000_000 <= step.peak_bytes < 2_500_000 for step in unwatched)
+    assert all(2_000_000 <= step.peak_bytes < 4_100_000 for step in unwatched)
     assert "≈ 2" in repr(recording.steps)
     assert [step.kept_bytes for step in recording.steps if step.exact] == [36] * (
         100 - len(unwatched)

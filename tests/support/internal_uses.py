@@ -279,6 +279,7 @@ def _seeds() -> None:
     draws = [float(tf.random.uniform(())) for _ in range(2)]
     state.restore()
     assert float(tf.random.uniform(())) == draws[0]
+    tf.random.set_seed(None)
 
 
 def _behind() -> None:

@@ -6,6 +6,8 @@ import gc
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
+
 from lessons_lib.common import system
 from lessons_lib.common.internals import cache_cleaners
 from lessons_lib.instruments.growth.case import CacheTest
@@ -16,13 +18,13 @@ _TEST_CALLS: Final = 3
 def empty_caches(call: Callable[[], None]) -> tuple[CacheTest, list[str]]:
     """Empty the eager runtime's caches after a few calls and see what that gives back."""
 
-    def heap() -> float:
+    def heap() -> np.ndarray:
         gc.collect()
-        return float(system.c_heap_bytes() or 0) + float(system.allocator_bytes() or 0)
+        return np.array([system.c_heap_bytes() or 0, system.allocator_bytes() or 0], np.float64)
 
     for name, empty in cache_cleaners():
 
-        def given_back(calls: int, empty: Callable[[], None] = empty) -> float:
+        def given_back(calls: int, empty: Callable[[], None] = empty) -> np.ndarray:
             for _ in range(calls):
                 call()
             full = heap()
@@ -34,10 +36,13 @@ def empty_caches(call: Callable[[], None]) -> tuple[CacheTest, list[str]]:
             empty()
             before = heap()
             once = given_back(1)
-            grown = given_back(1 + _TEST_CALLS) - once
+            more = given_back(1 + _TEST_CALLS) - once
         except Exception as error:
             return CacheTest(), [f"The caches could not be tested: {type(error).__name__}."]
-        left = heap() - before
+        tensors = max(0.0, float(more[1]))
+        # Tensors of which emptying gives nothing back are none of the cache's.
+        counted = slice(None) if tensors else slice(1)
+        left, grown = float((heap() - before)[counted].sum()), float(more[counted].sum())
         if grown > 0 and grown >= left:
             said = (
                 ["The kernel cache was emptied, which restarts the counters of stateful random "
@@ -45,5 +50,6 @@ def empty_caches(call: Callable[[], None]) -> tuple[CacheTest, list[str]]:
                 if name == "kernel"
                 else []
             )  # fmt: skip
-            return CacheTest(name, grown / (grown + max(0.0, left)), grown / _TEST_CALLS), said
+            share = grown / (grown + max(0.0, left))
+            return CacheTest(name, share, grown / _TEST_CALLS, tensors / _TEST_CALLS), said
     return CacheTest(), []

@@ -37,11 +37,14 @@ class CacheTest:
     share : float
         Share of the growth over the tested calls that it gave back.
     bytes_per_call : float
+    tensor_bytes_per_call : float
+        How many of these TensorFlow's allocator got back.
     """
 
     cache: str = ""
     share: float = 0.0
     bytes_per_call: float = 0.0
+    tensor_bytes_per_call: float = math.inf
 
 
 @dataclass

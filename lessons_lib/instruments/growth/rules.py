@@ -194,10 +194,11 @@ def _datasets(case: GrowthCase, _: CacheTest) -> None:
 
 def _runtime(case: GrowthCase, cache: CacheTest) -> None:
     # Calls that make ever more numbers fill an emptied cache faster than they fill a full one.
-    nbytes = min(cache.bytes_per_call, case.native + case.hidden)
+    hidden = min(case.hidden, max(0.0, cache.tensor_bytes_per_call))
+    nbytes = min(cache.bytes_per_call, case.native + hidden)
     if not cache.cache or nbytes < CACHE_FLOOR:
         return
-    case.take("hidden")
+    case.hidden -= hidden
     case.native -= min(case.native, cache.bytes_per_call / max(cache.share, 0.01))
     text = (
         f"Emptying the eager runtime's {cache.cache} cache gave back "

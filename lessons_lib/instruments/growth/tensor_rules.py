@@ -81,14 +81,15 @@ def _tensors_text(case: GrowthCase) -> str:
 def unheld_tensors(case: GrowthCase, _: CacheTest) -> None:
     """Tensors that TensorFlow's resources hold, and nothing in Python."""
     nbytes, seen, exact = case.hidden, case.seen.hidden, False
-    if nbytes < UNHELD_FLOOR or nbytes <= case.native_rest:
+    told = seen is not None and seen.lost <= nbytes <= _MOST_ROUNDING * seen.lost
+    if nbytes < UNHELD_FLOOR or (not told and nbytes <= case.native_rest):
         return
     if seen is None and case.keeps:
         evidence = case.evidence
         held = evidence.live_tensor_bytes.slope + evidence.variable_bytes.slope
         if nbytes <= (_MOST_ROUNDING - 1) * held:
             return
-    elif seen is not None and seen.lost <= nbytes <= _MOST_ROUNDING * seen.lost:
+    elif seen is not None and told:
         nbytes, exact = seen.lost, case.evidence.hidden_bytes.noise == 0
     case.take("hidden")
     text = (

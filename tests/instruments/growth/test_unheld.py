@@ -20,18 +20,18 @@ NUMBERS = 4096
 
 
 def stage(name: str) -> Any:
-    return lambda: tf.raw_ops.Stage(values=[tf.random.uniform([NUMBERS])], shared_name=name)
+    return lambda: tf.raw_ops.Stage(values=[tf.fill([NUMBERS], 1.0)], shared_name=name)
 
 
 def stack(name: str) -> Any:
     handle = tf.raw_ops.StackV2(max_size=-1, elem_type=tf.float32, stack_name=name)
-    return lambda: tf.raw_ops.StackPushV2(handle=handle, elem=tf.random.uniform([NUMBERS]))
+    return lambda: tf.raw_ops.StackPushV2(handle=handle, elem=tf.fill([NUMBERS], 1.0))
 
 
 def keyed_stage(name: str) -> Any:
     def step(i: int) -> None:
         tf.raw_ops.MapStage(
-            key=tf.constant(i, tf.int64), indices=[0], values=[tf.random.uniform([NUMBERS])],
+            key=tf.constant(i, tf.int64), indices=[0], values=[tf.fill([NUMBERS], 1.0)],
             dtypes=[tf.float32], shared_name=name,
         )  # fmt: skip
 
@@ -49,6 +49,23 @@ def test_tensors_that_only_a_resource_holds_are_growth(name: str) -> None:
     assert finding.cause is Cause.RETAINED_TENSORS, explain(result)
     assert (finding.bytes_per_call, finding.exact, finding.held) == (NUMBERS * 4, True, ())
     assert "Python has no object" in finding.text
+
+
+@pytest.mark.further
+def test_a_seed_fills_the_kernel_cache_beside_what_a_resource_holds() -> None:
+    put = stage("seeded")
+
+    def step() -> None:
+        put()
+        tf.random.uniform([4])  # with a seed, each call has another kernel
+
+    tf.random.set_seed(5)
+    try:
+        found = {finding.cause: finding.bytes_per_call for finding in look(step).causes}
+    finally:
+        tf.random.set_seed(None)
+    assert set(found) == {Cause.RUNTIME_CACHE, Cause.RETAINED_TENSORS}
+    assert found[Cause.RETAINED_TENSORS] == NUMBERS * 4
 
 
 @pytest.mark.further
@@ -80,7 +97,7 @@ def test_beside_what_a_resource_holds_kept_tensors_are_slices_only_if_they_were_
 
     def step() -> None:
         put()
-        kept.append(tf.random.uniform([64, 64])[:rows])
+        kept.append(tf.fill([64, 64], 1.0)[:rows])
 
     found = sorted(("slices" in f.text, f.bytes_per_call) for f in look(step).causes)
     assert found == [(False, NUMBERS * 4), (rows < 64, 64 * 64 * 4)]
@@ -91,7 +108,7 @@ def test_beside_what_a_resource_holds_kept_tensors_are_slices_only_if_they_were_
 @pytest.mark.parametrize("size", [lambda i: 1 + i, lambda i: 60 - i], ids=["larger", "smaller"])
 def test_tensors_of_other_sizes_in_each_call_are_no_slices(size: Callable[[int], int]) -> None:
     kept = list[Any]()
-    result = look(lambda i: kept.append(tf.random.uniform([NUMBERS * size(i)])))
+    result = look(lambda i: kept.append(tf.fill([NUMBERS * size(i)], 1.0)))
     (finding,) = result.causes
     assert "slices" not in finding.text
     # The measured calls are the third to the twelfth, of which each is a unit from the next.
