@@ -8,7 +8,7 @@ Bytes are requested bytes; the allocator's rounding is kept beside them as reser
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, overload
 
@@ -72,7 +72,10 @@ def shared(purposes: Sequence[Purpose]) -> Purpose:
     first, *others = purposes
     if not others:
         return first
-    same: Callable[[str], bool] = lambda name: len({getattr(p, name) for p in purposes}) == 1  # noqa: E731
+
+    def same(name: str) -> bool:
+        return len({getattr(purpose, name) for purpose in purposes}) == 1
+
     return Purpose(
         category=first.category if same("category") else Category.OTHER,
         phase=first.phase,

@@ -25,6 +25,8 @@ _CALLS: Final = {
 }
 _LOOPS: Final = ("While", "StatelessWhile")
 _GRADIENTS: Final = "gradients/"
+#: Type of what names a variable or another resource, and lives as long as that.
+HANDLE: Final = "resource"
 _VARIABLES: Final = ("VarHandleOp", "VariableV2", "Variable")
 #: Larger graphs are not looked into: nothing is said of their operations.
 _MOST_NODES: Final = 200_000
@@ -239,7 +241,7 @@ class _Reader:
                 visit(inner_place, inner_tensor.op, inner_tensor.value_index)
             if place.outer is None and op.name in self._captures:
                 handle = self._captures[op.name]
-                if hasattr(handle, "dtype") and handle.dtype.base_dtype == "resource":
+                if hasattr(handle, "dtype") and handle.dtype.base_dtype == HANDLE:
                     found[self._variable(id(handle), variable_of(handle))] = None
             elif op.type in _VARIABLES:
                 variable = variable_of(op.outputs[0])
@@ -278,7 +280,7 @@ def _is_argument(place: _Inlined, op: Any) -> bool:
 
 
 def _is_handle(tensor: Any) -> bool:
-    return tensor.dtype.base_dtype == "resource" or tensor.dtype._is_ref_dtype
+    return tensor.dtype.base_dtype == HANDLE or tensor.dtype._is_ref_dtype
 
 
 def _graphs(graph: Any, op: Any, attributes: tuple[str, ...]) -> list[tuple[str, Any]]:

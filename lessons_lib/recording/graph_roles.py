@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from lessons_lib.recording.buffers import Purpose, shared
 from lessons_lib.recording.categories import Category, Phase
-from lessons_lib.recording.graph_flow import Flow, FlowNode, Output, equal_nodes, flow_of
+from lessons_lib.recording.graph_flow import HANDLE, Flow, FlowNode, Output, equal_nodes, flow_of
 from lessons_lib.recording.graph_phases import OF_SHAPES, UPDATES, phases_of
 from lessons_lib.recording.scopes import Owner
 from lessons_lib.recording.variables import Variable
@@ -41,8 +41,6 @@ _KEEPERS: Final = frozenset(
 _ASSIGNS: Final = frozenset(("AssignVariableOp", "Assign"))
 _CONSTANTS: Final = frozenset(("Const", "Fill"))
 _PIPELINE: Final = re.compile(r"Iterator(?:V2)?GetNext|\w*Dataset\w*|OptionalGetValue")
-#: Type of what names a variable or another resource, and lives as long as that.
-HANDLE: Final = "resource"
 _FLOATS: Final = ("float", "bfloat", "complex", "half")
 
 
@@ -371,4 +369,4 @@ def _by_use(phases: set[Phase | None]) -> Category:
     return Category.OTHER
 
 
-__all__ = ["HANDLE", "Roles", "Variable", "roles_of"]
+__all__ = ["Roles", "Variable", "roles_of"]

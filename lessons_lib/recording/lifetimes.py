@@ -198,14 +198,12 @@ class Ledger:
         """List where variables' buffers were that nothing tells of, and that have others now."""
         made = [self.table.sites[site] for site in set(sites) - {-1}]
         given = {site.purpose.held for site in made if is_certain(site)} - {0}
-        held = [site.purpose.held for site in self.table.sites] + [0] if given else [0]
-        return [
-            address
-            for address, row in (self._alive.items() if given else ())
-            if address not in told
-            and self._rows.born[row] <= number
-            and held[self._rows.site[row]] in given
-        ]
+        if not given:
+            return []
+        held = [site.purpose.held for site in self.table.sites] + [0]
+        rows = self._rows
+        before = [(at, i) for at, i in self._alive.items() if at not in told]
+        return [at for at, i in before if rows.born[i] <= number and held[rows.site[i]] in given]
 
     def add(
         self,

@@ -23,8 +23,9 @@ from lessons_lib.recording.buffers import FOLDED, Ints, Purpose, Site
 from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.categories import Category, Phase
 from lessons_lib.recording.eager_notes import Moment
+from lessons_lib.recording.graph_flow import HANDLE
 from lessons_lib.recording.graph_phases import UPDATES
-from lessons_lib.recording.graph_roles import HANDLE, Roles
+from lessons_lib.recording.graph_roles import Roles
 from lessons_lib.recording.scopes import Owner
 from lessons_lib.recording.segment import MemoryEvent, Segment
 from lessons_lib.recording.variables import Variable

@@ -22,18 +22,9 @@ def test_variables_that_are_made_while_a_function_is_traced_are_told(initializer
     """Their first values are constants, which are computed before a function gives them away."""
     dense = tf.keras.layers.Dense(300, name="d", kernel_initializer=initializer)
     optimizer = tf.keras.optimizers.Adagrad(0.01)
-
-    @tf.function
-    def step(x: Any) -> None:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(dense(x))
-        weights = dense.trainable_variables
-        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
-
     x = tf.ones((10, 200))
     with ll.record() as rec:
-        step(x)
-        step(x)
+        train_in_a_function(dense, x, optimizer)
     kept = {row.key: row.kept_bytes for row in rec.by_category().rows}
     size = (200 * 300 + 300) * FLOAT
     assert kept["weights"] == size
@@ -59,8 +50,8 @@ def test_a_constant_that_a_function_keeps_is_not_its_variables():
 UNITS = (40, 40, 40, 30)
 
 
-def train_in_a_function(model: Any, x: Any) -> None:
-    optimizer = tf.keras.optimizers.Adam()
+def train_in_a_function(model: Any, x: Any, optimizer: Any = None) -> None:
+    optimizer = optimizer or tf.keras.optimizers.Adam()
 
     @tf.function
     def step(x: Any) -> None:

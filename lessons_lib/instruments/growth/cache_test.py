@@ -39,10 +39,10 @@ def empty_caches(call: Callable[[], None]) -> tuple[CacheTest, list[str]]:
             more = given_back(1 + _TEST_CALLS) - once
         except Exception as error:
             return CacheTest(), [f"The caches could not be tested: {type(error).__name__}."]
-        tensors = max(0.0, float(more[1]))
-        # Tensors of which emptying gives nothing back are none of the cache's.
-        counted = slice(None) if tensors else slice(1)
-        left, grown = float((heap() - before)[counted].sum()), float(more[counted].sum())
+        rest = heap() - before
+        if more[1] <= 0:  # tensors of which emptying gives nothing back are none of the cache's
+            more[1] = rest[1] = 0.0
+        left, grown = float(rest.sum()), float(more.sum())
         if grown > 0 and grown >= left:
             said = (
                 ["The kernel cache was emptied, which restarts the counters of stateful random "
@@ -51,5 +51,6 @@ def empty_caches(call: Callable[[], None]) -> tuple[CacheTest, list[str]]:
                 else []
             )  # fmt: skip
             share = grown / (grown + max(0.0, left))
-            return CacheTest(name, share, grown / _TEST_CALLS, tensors / _TEST_CALLS), said
+            per_call = grown / _TEST_CALLS, float(more[1]) / _TEST_CALLS
+            return CacheTest(name, share, *per_call), said
     return CacheTest(), []

@@ -194,7 +194,7 @@ def _datasets(case: GrowthCase, _: CacheTest) -> None:
 
 def _runtime(case: GrowthCase, cache: CacheTest) -> None:
     # Calls that make ever more numbers fill an emptied cache faster than they fill a full one.
-    hidden = min(case.hidden, max(0.0, cache.tensor_bytes_per_call))
+    hidden = min(case.hidden, cache.tensor_bytes_per_call)
     nbytes = min(cache.bytes_per_call, case.native + hidden)
     if not cache.cache or nbytes < CACHE_FLOOR:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from lessons_lib.common.system import LEAST_CHUNK
@@ -81,7 +82,8 @@ def _tensors_text(case: GrowthCase) -> str:
 def unheld_tensors(case: GrowthCase, _: CacheTest) -> None:
     """Tensors that TensorFlow's resources hold, and nothing in Python."""
     nbytes, seen, exact = case.hidden, case.seen.hidden, False
-    told = seen is not None and seen.lost <= nbytes <= _MOST_ROUNDING * seen.lost
+    lost = math.inf if seen is None else seen.lost
+    told = lost <= nbytes <= _MOST_ROUNDING * lost
     if nbytes < UNHELD_FLOOR or (not told and nbytes <= case.native_rest):
         return
     if seen is None and case.keeps:
@@ -89,8 +91,8 @@ def unheld_tensors(case: GrowthCase, _: CacheTest) -> None:
         held = evidence.live_tensor_bytes.slope + evidence.variable_bytes.slope
         if nbytes <= (_MOST_ROUNDING - 1) * held:
             return
-    elif seen is not None and told:
-        nbytes, exact = seen.lost, case.evidence.hidden_bytes.noise == 0
+    elif told:
+        nbytes, exact = lost, case.evidence.hidden_bytes.noise == 0
     case.take("hidden")
     text = (
         "Tensors stay alive for which Python has no object: TensorFlow keeps them itself, as in a "
