@@ -187,6 +187,10 @@ def test_what_a_generator_made_is_its_keepers(make: Any, keeper: str) -> None:
     spec = tf.TensorSpec((64, 64), tf.float32)
     data = tf.data.Dataset.from_generator(generated, output_signature=spec)
     data = data.cache() if "Cache" in keeper else data.shuffle(10)
+    options = tf.data.Options()
+    # A prefetch that TensorFlow adds would still be at work when the recording ends.
+    options.experimental_optimization.inject_prefetch = False
+    data = data.with_options(options)
     with record() as rec:
         iterator = iter(data)
         next(iterator) if keeper == "Shuffle" else [None for _ in iterator]
