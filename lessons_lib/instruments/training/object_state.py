@@ -35,6 +35,8 @@ _HOLDERS: Final = (
     *(queue.Queue, UserDict, UserList, ChainMap),
     *(SimpleNamespace, argparse.Namespace),
 )
+#: Where properties, class methods, cached properties and traced functions have their function.
+_HOLD_FUNCTIONS: Final = ("__wrapped__", "fget", "fset", "func", "python_function")
 _TABLES: Final = (
     tf.lookup.experimental.MutableHashTable,
     tf.lookup.experimental.DenseHashTable,
@@ -57,9 +59,18 @@ def has_attributes(thing: Any) -> bool:
 
 
 def _is_users(kind: type) -> bool:
-    module = str(kind.__module__)
-    file = getattr(sys.modules.get(module), "__file__", None)
-    return module == "__main__" or (isinstance(file, str) and is_user_file(file))
+    return is_users_module(sys.modules.get(str(kind.__module__)))
+
+
+def is_users_module(thing: Any) -> bool:
+    """Tell whether something is a module of the user's, or a folder of modules."""
+    if not isinstance(thing, ModuleType):
+        return False
+    names = vars(thing)
+    files = [names.get("__file__"), *(names.get("__path__") or ())]
+    return names.get("__name__") == "__main__" or any(
+        isinstance(file, str) and is_user_file(file) for file in files
+    )
 
 
 def classes_of(thing: Any) -> list[type]:
@@ -78,6 +89,15 @@ def attributes(thing: Any) -> dict[str, Any]:
         }
     in_slots = {slot.__name__: value for slot, value in _slot_values(thing).items()}
     return {**getattr(thing, "__dict__", {}), **in_slots}
+
+
+def methods(kind: type) -> Iterator[tuple[str, FunctionType]]:
+    """List a class's own functions by name, also those that a property or a decorator holds."""
+    for name, found in list(vars(kind).items()):
+        if hasattr(type(found), "__get__"):
+            for inner in (found, *(getattr(found, held, None) for held in _HOLD_FUNCTIONS)):
+                if isinstance(inner, FunctionType):
+                    yield name, inner
 
 
 def cells(function: FunctionType) -> Iterator[tuple[CellType, Any]]:

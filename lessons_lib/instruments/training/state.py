@@ -8,8 +8,10 @@ optimizer's slots, metrics) is forgotten again.
 
 from __future__ import annotations
 
+import gc
 import io
 import random
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lessons_lib.common.internals import EagerContext
+from lessons_lib.common.internals import LRU_LINK, EagerContext
 from lessons_lib.common.internals.training import (
     BaseVariable,
     RandomState,
@@ -28,7 +30,8 @@ from lessons_lib.common.internals.training import (
 )
 from lessons_lib.common.patching import patched
 from lessons_lib.common.runtime import tf
-from lessons_lib.common.source import is_user_file
+from lessons_lib.common.source import definition_of, is_user_file
+from lessons_lib.instruments.holders.names import CACHE
 from lessons_lib.instruments.training.object_state import (
     WRAPPERS,
     Restore,
@@ -38,6 +41,8 @@ from lessons_lib.instruments.training.object_state import (
     classes_of,
     content_restored,
     has_attributes,
+    is_users_module,
+    methods,
 )
 
 #: A step that reaches more objects than this is not a training step's, but a whole program's.
@@ -66,6 +71,8 @@ def _parts(thing: Any) -> Iterable[Any]:
         return (thing.func, *thing.args, *thing.keywords.values())
     if isinstance(thing, FunctionType):
         return _of_function(thing)
+    if isinstance(thing, CACHE) and definition_of(thing) is not None:  # no library's
+        return _of_cache(thing)
     if hasattr(thing, "python_function"):
         return (thing.python_function,)
     if has_attributes(thing):
@@ -77,23 +84,64 @@ def _contents(thing: Any) -> list[Any]:
     return list(thing.values()) if isinstance(thing, dict) else list(thing)
 
 
+def _of_cache(cache: Any) -> list[Any]:
+    """List what a cache of `functools` holds, not the dict in which it is kept."""
+    if not cache.cache_info().currsize:
+        return [cache.__wrapped__]
+    held = gc.get_referents(cache)
+    if cache.cache_info().maxsize is None:  # else the dict has links
+        return [part for one in held for part in (_contents(one) if type(one) is dict else (one,))]
+    return [part for part in held if not _has_links(part)]
+
+
+def _has_links(thing: Any) -> bool:
+    kinds = map(type, thing.values()) if type(thing) is dict else ()
+    return any(f"{kind.__module__}.{kind.__name__}" == LRU_LINK for kind in kinds)
+
+
 def _of_function(function: FunctionType) -> list[Any]:
     if not is_user_file(function.__code__.co_filename):
         return [getattr(function, "__wrapped__", None)]
     parts: list[Any] = [*(function.__defaults__ or ()), *vars(function).values()]
-    parts += [value for _, value in cells(function)]
-    codes = [function.__code__]
-    while codes:
-        code = codes.pop()
-        parts += [function.__globals__.get(name) for name in code.co_names]
-        codes += [inner for inner in code.co_consts if hasattr(inner, "co_names")]
+    parts += [*(function.__kwdefaults__ or {}).values(), *(value for _, value in cells(function))]
+    names = _names_in(function)
+    spaces = [function.__globals__, sys.modules]  # those imported in the function
+    spaces += [vars(part) for part in parts if is_users_module(part)]
+    known: set[int] = set()
+    while spaces:
+        space = spaces.pop()
+        if id(space) not in known:
+            known.add(id(space))
+            named = [space.get(name) for name in names]
+            parts += named
+            spaces += [vars(part) for part in named if is_users_module(part)]
     return [part for part in parts if not isinstance(part, ModuleType)]
 
 
-def reachable(roots: Iterable[Any]) -> Iterator[Any]:
-    """Find the objects that a step can reach, each once."""
+def _names_in(function: FunctionType) -> set[str]:
+    """Collect the names in the code of a function of the user's."""
+    names: set[str] = set()
+    codes = [function.__code__] if is_user_file(function.__code__.co_filename) else []
+    while codes:
+        code = codes.pop()
+        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+        names.update(code.co_names)
+    return names
+
+
+def reachable(roots: Iterable[Any], *, every_method: bool = True) -> Iterator[Any]:
+    """Find the objects that a step can reach, each once.
+
+    Parameters
+    ----------
+    roots : iterable
+    every_method : bool
+        Follow all methods of the user's classes, or only those that code names that was reached.
+    """
     todo = list(roots)
     seen: dict[int, Any] = {}
+    names: set[str] = set()
+    waiting: dict[str, list[FunctionType]] = {}
     while todo and len(seen) < _MOST:
         thing = todo.pop()
         if thing is None or id(thing) in seen or isinstance(thing, (str, bytes, int, float)):
@@ -102,6 +150,15 @@ def reachable(roots: Iterable[Any]) -> Iterator[Any]:
         yield thing
         if not isinstance(thing, tf.Variable):
             todo.extend(_parts(thing))
+        if isinstance(thing, FunctionType):
+            names |= _names_in(thing)
+        elif isinstance(thing, type) and has_attributes(thing):
+            for name, method in methods(thing):
+                waiting.setdefault(name, []).append(method)
+        else:
+            continue
+        for name in list(waiting) if every_method else names & waiting.keys():
+            todo += waiting.pop(name)
 
 
 def names_iterator(step: Any) -> bool:
@@ -110,39 +167,18 @@ def names_iterator(step: Any) -> bool:
     One that it could reach, but does not name, is left alone: a trainer may hold what its loop
     takes batches from.
     """
-    things = list(reachable((step,)))
+    things = list(reachable((step, type(step).__call__), every_method=False))
     functions = [thing for thing in things if isinstance(thing, FunctionType)]
-    owners = [thing for thing in things if has_attributes(thing)]
-    names = _names_used(functions, _methods_of(owners))
+    names = set().union(*map(_names_in, functions))
     held = [part for function in functions for part in _of_function(function)]
     held += [
-        value for owner in owners for name, value in attributes(owner).items() if name in names
+        value
+        for owner in filter(has_attributes, things)
+        for name, value in attributes(owner).items()
+        if name in names
     ]
     held += [part for whole in held if type(whole) in (list, tuple, dict) for part in _parts(whole)]
     return any(map(_is_drawn_from, held))
-
-
-def _methods_of(owners: list[Any]) -> dict[str, CodeType]:
-    """Give the code of the user's methods of some objects, by name."""
-    methods: dict[str, CodeType] = {}
-    for cls in {cls for owner in owners for cls in type(owner).__mro__}:
-        for name, found in list(vars(cls).items()):
-            code = getattr(getattr(found, "python_function", found), "__code__", None)
-            if isinstance(code, CodeType) and is_user_file(code.co_filename):
-                methods[name] = code
-    return methods
-
-
-def _names_used(functions: list[FunctionType], methods: dict[str, CodeType]) -> set[str]:
-    """Collect the names in the code of the user's functions, and of the methods that they name."""
-    names: set[str] = set()
-    codes = [f.__code__ for f in functions if is_user_file(f.__code__.co_filename)]
-    while codes:
-        code = codes.pop()
-        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
-        codes += [methods[name] for name in code.co_names if name in methods and name not in names]
-        names.update(code.co_names)
-    return names
 
 
 def variable_in(thing: Any) -> tf.Variable | None:
