@@ -40,7 +40,7 @@ from lessons_lib.recording.graph_facts import facts_of
 from lessons_lib.recording.graph_roles import roles_of
 from lessons_lib.recording.pipelines import functions_known
 from lessons_lib.recording.scopes import eager_scope, noting_eager_scopes
-from lessons_lib.recording.steps import listening
+from lessons_lib.recording.step_log import listening
 
 _FAST: Final = "TFE_Py_FastPathExecute"
 _EXECUTE: Final = ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable")

@@ -22,7 +22,7 @@ from lessons_lib.recording.profile_format import ProfileError
 from lessons_lib.recording.recording import Recording
 from lessons_lib.recording.session import Session
 from lessons_lib.recording.session_checks import Completeness
-from lessons_lib.recording.steps import StepLog, listening
+from lessons_lib.recording.step_log import StepLog, listening
 from lessons_lib.recording.window import Window
 
 _session: Final = Session()

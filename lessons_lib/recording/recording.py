@@ -30,7 +30,8 @@ from lessons_lib.recording.breakdown import (
 )
 from lessons_lib.recording.buffers import BufferStore, Floats, Ints, Site, empty_store
 from lessons_lib.recording.call_chains import ChainTree, by_chain
-from lessons_lib.recording.steps import Said, StepLog, StepMark, Steps, steps_of
+from lessons_lib.recording.step_log import Said, StepLog, StepMark
+from lessons_lib.recording.steps import Steps, steps_of
 
 
 @dataclass(frozen=True, repr=False)

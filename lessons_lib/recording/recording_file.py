@@ -19,11 +19,11 @@ from lessons_lib.common.files import write_atomically
 from lessons_lib.common.source import Line
 from lessons_lib.recording.buffers import BufferStore, Floats, Folded, Ints, Purpose, Site
 from lessons_lib.recording.categories import Category, Phase
-from lessons_lib.recording.steps import Said, StepMark
+from lessons_lib.recording.step_log import Said, StepMark
 
 FORMAT: Final = "lessons_lib recording"
-VERSION: Final = 2
-_READABLE: Final = (1, VERSION)
+VERSION: Final = 3
+_READABLE: Final = (1, 2, VERSION)
 _COLUMNS: Final = ("site", "nbytes", "reserved", "born", "died")
 _FOLDED: Final = ("buffers", "nbytes", "times", "live")
 
@@ -195,7 +195,8 @@ def _spans(value: Any) -> tuple[tuple[float, float], ...]:
 def _marks(value: Any) -> tuple[StepMark, ...]:
     good = isinstance(value, list) and all(
         isinstance(mark, list)
-        and [type(part) for part in mark[1:]] == [str, int, int, int, bool]
+        and [type(part) for part in mark[1:]]
+        in ([str, int, int, int, bool], [str, int, int, int, bool, int])
         and type(mark[0]) in (int, float)
         for mark in value
     )

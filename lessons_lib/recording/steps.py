@@ -1,72 +1,24 @@
-"""Steps and epochs of a recording: does it grow from step to step, and how high is each.
-
-Keras' ``fit`` says itself when a batch and an epoch begin and end, to its list of callbacks, which
-is listened to while a recording is open.  A loop of one's own says ``rec.step()`` at the end of
-each step.
-"""
+"""Steps and epochs of a recording: does it grow from step to step, and how high is each."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import sys
-import threading
-import time
-from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import bisect
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from lessons_lib.common.patching import Patch
 from lessons_lib.common.results import Result, html_table, summary_html
 from lessons_lib.common.units import about_seconds, counted, format_bytes
-from lessons_lib.recording.markers import mark_moment
-from lessons_lib.recording.moments import MarkedMoment
+from lessons_lib.recording.step_log import Said, StepMark
 
-
-class Said(StrEnum):
-    """What was said at a moment."""
-
-    BEGIN = "begin"
-    END = "end"
-    EPOCH = "epoch"
-    EPOCH_END = "epoch end"
-
-
-_SAID: Final = tuple(Said)
 #: More epochs are put together in the table.
 _MOST_GROUPS: Final = 12
 #: Of longer rows of steps so many are compared, each with each.
 _MOST_LEVELS: Final = 400
 #: Among so few steps none is called unlike the others, and no swing shows as one.
 _FEW: Final = 12
-
-
-class StepMark(NamedTuple):
-    """A moment at which a step or an epoch began or ended.
-
-    Attributes
-    ----------
-    at : float
-        Seconds from the start of the block.
-    said : Said
-    number : int
-        Of the epoch, from 0.
-    live, peak : int
-        Growth of live bytes over the start of the block, and the most since the mark before.
-    exact : bool
-        False once the profiler has rested: the allocator's counters round up.
-    """
-
-    at: float
-    said: Said
-    number: int = 0
-    live: int = 0
-    peak: int = 0
-    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +36,14 @@ class StepMemory:
     peak_bytes : int
         Highest growth of live bytes in it, over the start of the block.
     kept_bytes : int
-        Growth from its begin to the begin of the next one, or to the end of its ``fit``; negative
-        when more was freed, such as a dropped model, from before the recording too, that the
-        garbage collector finds just then.
+        Growth from its begin to the begin of the next one, or to the end of its ``fit``, without
+        what the steps of a ``fit`` within it keep, as of a callback's; negative when more was
+        freed, such as a dropped model, from before the recording too, that the garbage collector
+        finds just then.
     exact : bool
         False where the profiler rested in it or before: bytes are then the allocator's, rounded up.
     fit : int
-        From 0: the epochs were counted anew, as for another model.
+        From 0: each ``fit`` has its own, and a loop of one's own.
     """
 
     epoch: int
@@ -135,8 +88,10 @@ class Steps(Result, Sequence[StepMemory]):
 
         Of ``fit`` calls of one step each, as in a loop of one's own, only the very first.
         """
-        firsts = [row for i, row in enumerate(self.rows) if not i or self.rows[i - 1].fit < row.fit]
-        return tuple(firsts if len(self.rows) >= 2 * len(firsts) else firsts[:1])
+        found: dict[int, StepMemory] = {}
+        for row in self.rows:
+            found.setdefault(row.fit, row)
+        return tuple(found.values())[: None if len(self.rows) >= 2 * len(found) else 1]
 
     @property
     def steady(self) -> tuple[StepMemory, ...]:
@@ -204,7 +159,7 @@ def _kept(steps: Sequence[StepMemory]) -> str:
 
 def _named(steps: Sequence[StepMemory], fits: int) -> str:
     """Name the epochs of some steps; which `fit` they are of, where there are several."""
-    of_fit, to_fit = (f"fit {step.fit + 1}, " if fits else "" for step in (steps[0], steps[-1]))
+    of_fit, to_fit = (f"fit {step.fit + 1}, " if fits > 1 else "" for step in (steps[0], steps[-1]))
     begin, end = (f"epoch {step.epoch + 1}" for step in (steps[0], steps[-1]))
     if (of_fit, begin) == (to_fit, end):
         return f"{of_fit}{begin}"
@@ -219,16 +174,14 @@ def _(result: Steps) -> str:
     if first := result.first:
         groups.append(("first step" if len(first) == 1 else "first step of each fit", first))
     firsts = {step.step for step in first}
-    epochs = result.epochs
+    epochs, fits = result.epochs, len({step.fit for step in result.rows})
     parts = np.array_split(np.arange(len(epochs)), min(len(epochs), _MOST_GROUPS) or 1)
     for begin, last in [(part[0], part[-1]) for part in parts if len(part)]:
         rest = [
             step for steps in epochs[begin : last + 1] for step in steps if step.step not in firsts
         ]
         if rest:
-            groups.append(
-                (_named(rest, result.rows[-1].fit) if len(parts) > 1 else "the others", rest)
-            )
+            groups.append((_named(rest, fits) if len(parts) > 1 else "the others", rest))
     rows = [
         (
             name,
@@ -244,154 +197,81 @@ def _(result: Steps) -> str:
     return html_table(headers, rows)
 
 
+class _Span(NamedTuple):
+    """A step: the marks of its begin and end."""
+
+    fit: int
+    epoch: int
+    begin: int
+    end: int
+
+
 def steps_of(marks: Sequence[StepMark]) -> Steps:
     """Divide what happened between marks into steps."""
     marks = [StepMark(0.0, Said.END), *marks]  # the start of the block
+    spans = list(_spans(marks))
+    kept = [marks[after].live - marks[span.begin].live for span, after in spans]
+    for inner, outer in _within(spans):
+        kept[outer] -= marks[spans[inner][1]].live - marks[spans[inner][0].begin].live
     rows: list[StepMemory] = []
-    for number, (fit, epoch, begin, end, after) in enumerate(_spans(marks)):
-        first, last, following = marks[begin], marks[end], marks[after]
-        peak = max(first.live, *(mark.peak for mark in marks[begin + 1 : end + 1]))
-        seconds, kept = last.at - first.at, following.live - first.live
-        rows.append(StepMemory(epoch, number, first.at, seconds, peak, kept, following.exact, fit))
+    for number, (span, after) in enumerate(spans):
+        first, last = marks[span.begin], marks[span.end]
+        peak = max(first.live, *(mark.peak for mark in marks[span.begin + 1 : span.end + 1]))
+        rows.append(
+            StepMemory(
+                span.epoch,
+                number,
+                first.at,
+                last.at - first.at,
+                peak,
+                kept[number],
+                marks[after].exact,
+                span.fit,
+            )
+        )
     return Steps(tuple(rows))
 
 
-def _spans(marks: Sequence[StepMark]) -> list[tuple[int, int, int, int, int]]:
-    """Give fit, epoch, and the marks of begin, end, and up to where it keeps, for each step.
+def _spans(marks: Sequence[StepMark]) -> Iterable[tuple[_Span, int]]:
+    """Give the steps in order, and the mark up to which each keeps.
 
-    That is to the begin of the next step, but no further than its ``fit``, unless each is of one
-    step: these are a loop of one's own.
+    That is to the begin of the next step of its ``fit``, but no further than this, unless each is
+    of one step: these are a loop of one's own.
     """
-    found: list[tuple[int, int, int, int]] = []
+    found: list[_Span] = []
     ends: dict[int, int] = {}
-    fit, epoch, begin = 0, -1, 0
+    speakers: dict[int, _Span] = {}  # where each is
     for place, mark in enumerate(marks[1:], 1):
+        now = speakers.get(mark.fit)
+        if now is None:
+            now = _Span(len(ends), -1, place - 1 if mark.fit else 0, 0)
         if mark.said is Said.EPOCH:
-            fit += mark.number <= epoch
-            epoch = mark.number
+            # Files of before do not say whose a mark is.
+            fit = len(ends) if mark.number <= now.epoch else now.fit
+            now = now._replace(fit=fit, epoch=mark.number)
         else:
             if mark.said is Said.END:
-                found.append((fit, max(epoch, 0), begin, place))
-            begin = place
-        ends[fit] = place
-    following = [start for *_, start, _ in found[1:]] + [ends[f] for f, *_ in found[-1:]]
-    if len(found) >= 2 * (fit + 1):
-        following = [min(after, ends[f]) for after, (f, *_) in zip(following, found, strict=True)]
-    return [(*span, after) for span, after in zip(found, following, strict=True)]
+                found.append(now._replace(epoch=max(now.epoch, 0), end=place))
+            now = now._replace(begin=place)
+        speakers[mark.fit] = now
+        ends[now.fit] = place
+    found.sort(key=lambda span: (span.begin, -span.end))
+    alone = len(found) < 2 * len({span.fit for span in found})
+    begins: dict[int, list[int]] = {}
+    for span in found:
+        begins.setdefault(0 if alone else span.fit, []).append(span.begin)
+    for span in found:
+        later = begins[0 if alone else span.fit]
+        place = bisect.bisect_left(later, span.end)
+        yield span, later[place] if place < len(later) else ends[span.fit]
 
 
-class StepLog:
-    """What is said while a recording is open.
-
-    Parameters
-    ----------
-    mark : callable
-        Marks the present moment, and gives the marker's number.
-    """
-
-    def __init__(self, mark: Callable[[], int] = mark_moment) -> None:
-        self._mark = mark
-        # Marker, seconds of time.perf_counter, what and which, one after the other: a loop may say
-        # a million steps, and an interrupt between them must not part them.
-        self._said = array("d")
-
-    def say(self, said: Said, number: int = 0) -> int:
-        """Note a moment: now; give its place among the moments."""
-        return self.note(self._mark(), time.perf_counter(), said, number)
-
-    def note(self, marker: int, at: float, said: Said, number: int = 0) -> int:
-        """Note a moment that was marked in the profile; give its place."""
-        self._said.extend((marker, at, _SAID.index(said), number))
-        return len(self._said) // 4 - 1
-
-    def marks_from(self, start: float, seen: Mapping[int, MarkedMoment]) -> tuple[StepMark, ...]:
-        """Give the marks in seconds from the start of a recording.
-
-        Parameters
-        ----------
-        start : float
-            Of the recording, in seconds of ``time.perf_counter``: for what was said in the moment
-            when a session ended.
-        seen : mapping of int to MarkedMoment
-            All marked moments from the start on, by the markers' numbers, in order of time.
-        """
-        said = np.array(self._said).reshape(-1, 4).tolist()
-        mine, peaks, highest = {int(marker) for marker, *_ in said}, dict[int, int](), 0
-        for marker, moment in seen.items():
-            highest = max(highest, moment.peak)
-            if marker in mine:  # others are of other recordings
-                peaks[marker], highest = highest, moment.live
-        marks: list[StepMark] = []
-        at, live = 0.0, 0
-        for marker, clock, what, number in said:
-            unseen = MarkedMoment(clock - start, live, live, exact=False)
-            moment = seen.get(int(marker), unseen)
-            at, live = max(at, moment.at), moment.live
-            peak = peaks.get(int(marker), live)
-            marks.append(StepMark(at, _SAID[int(what)], int(number), live, peak, moment.exact))
-        return tuple(marks)
-
-
-_CALLBACKS: Final = ("keras.src.callbacks.callback_list", "CallbackList")
-_METHODS: Final = {
-    "on_epoch_begin": Said.EPOCH,
-    "on_epoch_end": Said.EPOCH_END,
-    "on_train_batch_begin": Said.BEGIN,
-    "on_train_batch_end": Said.END,
-}
-
-
-class _Listening:
-    """Listens to Keras for all open recordings."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._logs: list[StepLog] = []
-        self._patches: list[Patch] = []
-
-    def add(self, log: StepLog) -> None:
-        with self._lock:
-            self._logs.append(log)
-        self.look_for_keras()
-
-    def remove(self, log: StepLog) -> None:
-        with self._lock:
-            self._logs = [other for other in self._logs if other is not log]
-            if not self._logs:
-                for patch in self._patches:
-                    patch.remove()
-                self._patches = []
-
-    def look_for_keras(self) -> None:
-        """Begin to listen, when Keras is there by now."""
-        if self._patches or not self._logs:
-            return
-        holder = getattr(sys.modules.get(_CALLBACKS[0]), _CALLBACKS[1], None)
-        if holder is None:
-            return
-        with self._lock:
-            if self._logs and not self._patches:
-                self._patches = [
-                    Patch(holder, name, functools.partial(self._noting, said=said))
-                    for name, said in _METHODS.items()
-                ]
-                for patch in self._patches:
-                    patch.install()
-
-    def _noting(self, original: Callable[..., Any], said: Said) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def wrapper(callbacks: Any, number: int, *rest: Any, **more: Any) -> Any:
-            result = original(callbacks, number, *rest, **more)
-            # What other callbacks do belongs to the step that ends, and to none before one begins.
-            with contextlib.suppress(Exception):  # a fault of ours costs a step, not the run
-                self._say(said, number if said is Said.EPOCH else 0)
-            return result
-
-        return wrapper
-
-    def _say(self, said: Said, number: int) -> None:
-        for log in self._logs:
-            log.say(said, number if isinstance(number, int) else 0)
-
-
-listening: Final = _Listening()
+def _within(spans: Sequence[tuple[_Span, int]]) -> Iterable[tuple[int, int]]:
+    """Give each step within a step of another ``fit``, such as of a callback's own, and that."""
+    around: list[int] = []
+    for number, (span, after) in enumerate(spans):
+        while around and spans[around[-1]][1] <= span.begin:
+            around.pop()
+        if around and after <= spans[around[-1]][1]:
+            yield number, around[-1]
+        around.append(number)

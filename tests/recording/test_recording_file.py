@@ -112,7 +112,7 @@ def test_a_file_that_is_missing(tmp_path: Path) -> None:
         Recording.load(tmp_path / "nothing_here")
 
 
-@pytest.mark.parametrize("version", [0, 3, 99, "1", None, 1.5, True])
+@pytest.mark.parametrize("version", [0, 4, 99, "1", None, 1.5, True])
 def test_a_recording_of_another_version(three: Recording, version: Any, tmp_path: Path) -> None:
     path = tmp_path / "r"
     three.save(path)

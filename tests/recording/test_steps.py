@@ -14,11 +14,11 @@ import pytest
 
 import lessons_lib as ll
 from lessons_lib.common.results import summary_html
-from lessons_lib.recording import markers
-from lessons_lib.recording import steps as said_steps
+from lessons_lib.recording import markers, step_log
 from lessons_lib.recording.moments import MarkedMoment
 from lessons_lib.recording.recording import Recording
-from lessons_lib.recording.steps import Said, StepLog, StepMark, StepMemory, Steps, steps_of
+from lessons_lib.recording.step_log import Said, StepLog, StepMark
+from lessons_lib.recording.steps import StepMemory, Steps, steps_of
 
 tf = ll.runtime.tf
 
@@ -74,7 +74,7 @@ def test_steps_that_keep_unlike_amounts_tell_their_growth(kept: list[int], told:
 def test_steps_do_not_depend_on_how_well_two_clocks_agree(monkeypatch):
     length, one, kept = tf.constant([MIB // 4]), tf.constant(1.0), list[Any]()
     late = types.SimpleNamespace(perf_counter=lambda: time.perf_counter() + 1)
-    monkeypatch.setattr(said_steps, "time", late)
+    monkeypatch.setattr(step_log, "time", late)
     with ll.record() as rec:
         for _ in range(3):
             kept.append(tf.fill(length, one))
@@ -136,6 +136,77 @@ def test_what_is_made_between_two_fits_is_no_steps():
             model.fit(np.ones((6, 4)), np.ones((6, 2)), 2, callbacks=[keep], verbose=0)
             kept.append(tf.zeros((4, MIB)))
     assert [round(step.kept_bytes / (4 * MIB)) for step in rec.steps] == [0, 0, 1, 0, 0, 1]
+
+
+def fit_with(callbacks: Any, epochs: range, *, ended: Any = lambda: None) -> None:
+    """Say to a list of callbacks what Keras says in a fit of two steps an epoch."""
+    callbacks.on_train_begin()
+    for epoch in epochs:
+        callbacks.on_epoch_begin(epoch)
+        for batch in range(2):
+            callbacks.on_train_batch_begin(batch)
+            callbacks.on_train_batch_end(batch)
+        ended()
+        callbacks.on_epoch_end(epoch)
+    callbacks.on_train_end()
+
+
+@pytest.mark.parametrize("lists", [1, 2])
+def test_a_second_fit_that_goes_on_counting_epochs_is_a_fit_of_its_own(lists):
+    callbacks = [tf.keras.callbacks.CallbackList([]) for _ in range(lists)]
+    kept: list[Any] = []
+    tf.zeros((MIB,))
+    with ll.record() as rec:
+        for epochs, one in zip((range(2), range(2, 4)), callbacks * (3 - lists), strict=True):
+            fit_with(one, epochs)
+            kept.append(tf.zeros((MIB,)))
+    assert [(step.fit, step.epoch) for step in rec.steps] == [
+        *((0, epoch) for epoch in (0, 0, 1, 1)),
+        *((1, epoch) for epoch in (2, 2, 3, 3)),
+    ]
+    assert [step.step for step in rec.steps.first] == [0, 4]
+    assert {step.kept_bytes for step in rec.steps} == {0}
+
+
+def test_a_fit_within_a_callback_is_a_fit_of_its_own_and_the_outer_one_stays_one():
+    kept: list[Any] = []
+
+    def ended() -> None:
+        fit_with(tf.keras.callbacks.CallbackList([]), range(1))
+        kept.append(tf.zeros((MIB,)))
+
+    tf.zeros((MIB,))
+    with ll.record() as rec:
+        fit_with(tf.keras.callbacks.CallbackList([]), range(2), ended=ended)
+    epochs = [[(step.fit, step.epoch) for step in epoch] for epoch in rec.steps.epochs]
+    assert epochs == [[(0, 0)] * 2, [(0, 1)] * 2, [(1, 0)] * 2, [(2, 0)] * 2]
+    kept_by = [step.kept_bytes // MIB for epoch in rec.steps.epochs for step in epoch]
+    assert kept_by == [0, 4, 0, 4, 0, 0, 0, 0]
+
+
+@pytest.mark.further
+def test_keras_fits_within_a_callback_and_after_another_are_told_apart():
+    probe, model = (
+        tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(2)]) for _ in range(2)
+    )
+    probe.compile("sgd", "mse")
+    model.compile("sgd", "mse")
+    x, y = np.ones((4, 4)), np.ones((4, 2))
+    ended = tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: probe.fit(x, y, 2, verbose=0))
+    with ll.record() as rec:
+        model.fit(x, y, 2, epochs=2, callbacks=[ended], verbose=0)
+        model.fit(x, y, 2, epochs=3, initial_epoch=2, verbose=0)
+    epochs = [[(step.fit, step.epoch) for step in epoch] for epoch in rec.steps.epochs]
+    assert epochs == [[place] * 2 for place in [(0, 0), (0, 1), (1, 0), (2, 0), (3, 2)]]
+
+
+def test_the_epochs_number_may_be_said_by_name():
+    callbacks = tf.keras.callbacks.CallbackList([])
+    with ll.record() as rec:
+        callbacks.on_epoch_begin(epoch=3)
+        callbacks.on_train_batch_begin(batch=0)
+        callbacks.on_train_batch_end(batch=0)
+    assert [step.epoch for step in rec.steps] == [3]
 
 
 def test_a_fault_of_ours_does_not_reach_the_fit(monkeypatch):
@@ -269,6 +340,17 @@ def test_a_fit_that_goes_on_with_the_epochs_numbers_is_the_same() -> None:
     marks += [StepMark(2.0, Said.EPOCH, 1), StepMark(3.0, Said.END, 0)]
     assert [step.fit for step in steps_of(marks)] == [0, 0]
     assert "fit" not in steps_of(marks)._repr_html_()
+
+
+def test_what_steps_within_a_step_keep_is_theirs() -> None:
+    begin, end, done = Said.BEGIN, Said.END, Said.EPOCH_END
+    said = [(begin, 0, 1), (begin, 1, 2), (end, 3, 2), (done, 7, 2), (end, 15, 1), (done, 31, 1)]
+    marks = [StepMark(float(i), what, 0, n, n, fit=fit) for i, (what, n, fit) in enumerate(said)]
+    marks.append(StepMark(9.0, end, 0, 63, 63))  # a loop of one's own around them
+    steps = steps_of(marks)
+    assert [step.kept_bytes for step in steps] == [63 - 31, 31 - 6, 7 - 1]
+    assert [step.peak_bytes for step in steps] == [63, 15, 3]
+    assert [step.seconds for step in steps] == [9, 4, 1]
 
 
 def test_a_program_without_keras_has_no_steps(monkeypatch):
