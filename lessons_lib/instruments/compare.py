@@ -200,8 +200,9 @@ def compare(
         How many calls of each come first, unmeasured, so that traces and caches are in place.
     rtol : float, optional
         Relative tolerance for results; by default the square root of the precision of their type
-        (float32: 3.5e-4).  A hundredth of it is relative to an array's largest number
-        (a mask's aside), for sums that cancel out.  Whole numbers and text must be equal.
+        (float32: 3.5e-4).  A hundredth of it is relative to an array's largest number,
+        for sums that cancel out; not to a mask's, which is the same in both results and found in
+        several places, or over 100 times all others.  Whole numbers and text must be equal.
 
     Returns
     -------

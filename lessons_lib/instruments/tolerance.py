@@ -2,7 +2,8 @@
 
 The tolerance of a number type is the square root of its precision, relative to the larger of two
 numbers.  An array's largest number, a mask's aside, gives a small absolute tolerance, so that sums
-that cancel out are not accused.
+that cancel out are not accused.  A sum's terms are not known: where one number is far beyond all
+others and the same in both results, it is taken for a mask's, as rounding would differ there too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Array = npt.NDArray[Any]
 
 #: Share of the relative tolerance that is granted absolutely, for an array's largest number.
 _CANCELLED: Final = 0.01
-#: The size from which on a number in several places, the same in both results, is a mask's.
+#: The size from which on a number that is the same in both results may be a mask's.
 _FILLING: Final = 1e3
 # What NumPy calls these types is known to NumPy only once TensorFlow has registered them.
 _PRECISION: Final = {
@@ -38,10 +39,18 @@ def precision(values: Array, dtype: str | None) -> float:
 
 
 def _filled_in(a: Array, b: Array) -> npt.NDArray[np.bool_]:
-    """Find numbers that were not computed, such as a mask's -1e9: the same ones in many places."""
-    same = (a == b) & (np.abs(a) >= _FILLING)
-    values, counts = np.unique(a[same], return_counts=True)
-    return same & np.isin(a, values[counts > 1])
+    """Find numbers that were not computed, such as a mask's -1e9.
+
+    They are the same in both results, and several of one size, or one that is far beyond all
+    others: what it would grant is more than the others' own tolerance.
+    """
+    sizes = np.maximum(np.abs(a), np.abs(b))
+    same = (a == b) & (sizes >= _FILLING)
+    values, counts = np.unique(sizes[same], return_counts=True)
+    filled = same & np.isin(sizes, values[counts > 1])
+    rest = np.where(filled | ~np.isfinite(sizes), 0.0, sizes)
+    second, first = np.partition(rest, -2, axis=None)[-2:] if rest.size > 1 else (0.0, 0.0)
+    return filled | (same & (rest == first) & (_CANCELLED * first > second))
 
 
 def close_numbers(

@@ -59,18 +59,52 @@ def test_where_results_differ_is_said(one: Any, other: Any, path: str) -> None:
         assert first_difference(snapshot(same), snapshot(same)) is None or type(same) is object
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_mask_hides_no_difference_and_accuses_no_rounding(dtype: str) -> None:
-    mask = -1e9 if dtype == "float32" else -6e4
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("places", [(1.0,), (1.0, 1.0), (1.0, -1.0)], ids=["one", "two", "signs"])
+def test_a_mask_hides_no_difference_and_accuses_no_rounding(
+    dtype: str, places: tuple[float, ...]
+) -> None:
+    mask = -6e4 if dtype == "float16" else -1e9
 
     def masked(*numbers: float) -> Any:
-        return snapshot(np.array([mask, *numbers, mask], dtype))
+        at_first, *others = (mask * sign for sign in places)
+        return snapshot(np.array([at_first, *numbers, *others], dtype))
 
-    assert first_difference(masked(1.0, 2.0), masked(1.0, 3.0)) is not None
-    assert first_difference(masked(1e-9, 1.0), masked(0.0, 1.0)) is None
-    # Without a mask the largest number says how exact a sum can be that has cancelled out.
-    one, other = (snapshot(np.array([1e6, x, 1e6 + 1], "float32")) for x in (0.5, 1.0))
-    assert first_difference(one, other) is None
+    assert first_difference(masked(1.0, 2.0), masked(1.0, 2.2)) is not None
+    assert first_difference(masked(1.0, 2.0), masked(1.1, 2.0)) is not None
+    little = float(np.finfo(dtype).eps) / 8
+    assert first_difference(masked(little, 1.0), masked(0.0, 1.0)) is None
+    assert first_difference(masked(1.0), masked(1.1)) is not None
+
+
+@pytest.mark.parametrize("mask", [None, -1e9])
+def test_sums_in_another_order_agree_beside_a_mask_or_none(mask: float | None) -> None:
+    terms = np.random.default_rng(0).normal(size=[1000, 50]).astype("float32")
+    terms[500:, 1] = -terms[:500, 1]  # cancel out
+    one, other = terms.sum(0), np.cumsum(terms[::-1], 0)[-1]
+    wrong = one.copy()
+    wrong[2] *= 1.1
+    for sums in (one, other, wrong):
+        sums[0] = mask or sums[0]
+    assert not np.array_equal(one, other)
+    assert first_difference(snapshot(one), snapshot(other)) is None
+    assert first_difference(snapshot(one), snapshot(wrong)) is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # Large numbers that are no mask's tell how exact a sum is that has cancelled out: several
+        # that are not the same ones, one that differs by rounding, and one that is not so large.
+        ([1e6, 0.5, 1e6 + 1], [1e6, 1.0, 1e6 + 1]),
+        ([1e6, 0.5], [1e6 + 0.0625, 1.0]),
+        ([1.0, 0.0, 1e-7], [1.0, 1e-8, 0.0]),
+        ([5e3, 60.0, 0.01], [5e3, 60.0, 0.0]),
+    ],
+)
+def test_what_has_cancelled_out_agrees(one: list[float], other: list[float]) -> None:
+    a, b = (snapshot(np.array(numbers, "float32")) for numbers in (one, other))
+    assert first_difference(a, b) is None
 
 
 def test_what_lies_too_deep_or_holds_no_numbers_is_not_compared() -> None:
