@@ -242,7 +242,8 @@ def chosen_lessons(options: argparse.Namespace) -> list[str]:
     core = not options.further or not asked_again()
     others = options.further or options.lessons_only
     paths = [path for path in lesson_paths() if (core if path.parent == LESSONS else others)]
-    return [str(path.relative_to(ROOT)) for path in paths]
+    # The last ones take longest; they come first, so that both workers end together.
+    return [str(path.relative_to(ROOT)) for path in reversed(paths)]
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -88,7 +88,7 @@ def test_a_resource_that_is_emptied_does_not_grow() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", or_further([64, 1], {1}))
+@pytest.mark.parametrize("rows", or_further([64, 1], set()))
 def test_beside_what_a_resource_holds_kept_tensors_are_slices_only_if_they_were_cut(
     rows: int,
 ) -> None:

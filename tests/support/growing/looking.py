@@ -36,6 +36,12 @@ def together(makers: Iterable[Callable[[], Any]]) -> Callable[[int], None]:
     return step
 
 
+def in_groups(names: Iterable[str]) -> list[list[str]]:
+    """Divide names into as many as are looked at together."""
+    names = list(names)
+    return [names[first : first + TOGETHER] for first in range(0, len(names), TOGETHER)]
+
+
 def assert_none_grows(makers: Iterable[Callable[[], Any]], **options: Any) -> None:
     """Look at several at once, but not so many that what counts for nothing adds up to something.
 
