@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -20,6 +21,12 @@ from lessons_lib.instruments.tracing.reasons import Detail, Difference, Reason, 
 
 #: A constant of this size or more is worth taking out of the graph (bytes).
 BIG: Final = 64 * KIB
+#: On what a trace for all sizes depends, which its arguments do not show.
+_SIZES: Final = (
+    " Where the code reads .shape or len as a number, first take tf.shape there, with a tf.cast to "
+    "the dtype that it meets; where it needs a plain number (lists, if, tf.unstack), keep the "
+    "shapes few."
+)
 
 
 class FunctionOwner(Enum):
@@ -49,9 +56,8 @@ def advise_trace(
     """
     if not reason.differences:
         return advise_contents(contents)
-    first, *others = _to_change(reason)
-    said = [_advice(difference, signatures, owner) for difference in (first, *others[:1])]
-    return " ".join(filter(None, said))
+    told = _together(_to_change(reason)[:2])
+    return " ".join(filter(None, (_advice(each, signatures, owner) for each in told)))
 
 
 def advise_contents(contents: Contents) -> str:
@@ -97,12 +103,26 @@ def advise_function(
     alike = [c[0] for c in changes if _what(c[0]) == most]
     # Two objects that live, or None against a value, say less than one that died, or two values.
     told = max(alike, key=lambda d: (d.detail is not Detail.NONE, PartKind.NONE not in d.kinds))
-    said = _advice(told, signatures, owner, times=len(alike))
     # What differs in each of these traces as well has to be changed, too, to have fewer.
-    for other in next(c for c in changes if c[0] is alike[-1])[1:2]:
-        if all(_what(other) in map(_what, c) for c in changes if _what(c[0]) == most):
-            said += f" {_advice(other, signatures, owner)}".rstrip()
-    return said + (_copies(contents) if owner is FunctionOwner.USER else "")
+    too = [
+        other
+        for other in next(c for c in changes if c[0] is alike[-1])[1:2]
+        if all(_what(other) in map(_what, c) for c in changes if _what(c[0]) == most)
+    ]
+    first, *others = _together([told, *too])
+    said = [_advice(first, signatures, owner, times=len(alike))]
+    said += [_advice(other, signatures, owner) for other in others]
+    return " ".join(filter(None, said)) + (_copies(contents) if owner is FunctionOwner.USER else "")
+
+
+def _together(differences: list[Difference]) -> list[Difference]:
+    """Make one of two arguments whose new shapes ask for the same change."""
+    if [(d.cause, d.detail is Detail.RELAXED) for d in differences] != [
+        (TraceCause.SHAPE, False)
+    ] * 2:
+        return differences
+    both = " or ".join(difference.argument for difference in differences)
+    return [replace(differences[0], argument=both)]
 
 
 def _to_change(reason: Reason) -> list[Difference]:
@@ -164,19 +184,22 @@ def _difference(difference: Difference, signatures: Sequence[Node], times: int) 
             return (
                 f"Each new shape of {name} is a trace: where {' and '.join(read)} is only read, "
                 f"pass {values} to a tf.function with reduce_retracing=True. Given a variable, "
-                "that one would go on with an earlier one's sizes, and results can be wrong."
+                "that one would go on with an earlier one's sizes, and results can be "
+                f"wrong.{_SIZES}"
             )
         case TraceCause.SHAPE:
             signature = _input_signature(signatures)
             fixed = f"input_signature={signature}, or " if signature else ""
             return (
                 f"Each new shape of {name} is a trace: give tf.function {fixed}"
-                "reduce_retracing=True."
+                f"reduce_retracing=True.{_SIZES}"
             )
         case TraceCause.DTYPE:
             return (
-                f"Each dtype of {name} is a trace: convert it to one dtype, such as "
-                f"{_widest(name, signatures) or difference.before}, before the call."
+                f"Each dtype of {name} is a trace: where the result does not depend on it, convert "
+                f"to one dtype, such as {_widest(name, signatures) or difference.before}, before "
+                "the call; where it does (tf.image.convert_image_dtype, means of integers), each "
+                "dtype needs its trace."
             )
         case TraceCause.STRUCTURE:
             return _structure(difference)
@@ -244,8 +267,9 @@ def _value(difference: Difference, signatures: Sequence[Node], times: int) -> st
     parents = [parent for _, parent in found if parent is not None]
     if parents and parents[-1].kind is PartKind.EXTENSION:
         return (
-            f"Each value of the field {name} ({', '.join(kinds)}) is a trace{again}: declare it as "
-            f"a tf.Tensor in {parents[-1].text}, or keep its values few."
+            f"Each value of the field {name} ({', '.join(kinds)}) is a trace{again}: where it only "
+            f"meets tensors, declare it as a tf.Tensor in {parents[-1].text}; else keep its values "
+            "few."
         )
     if kinds == ["bool"]:
         return (
@@ -257,11 +281,11 @@ def _value(difference: Difference, signatures: Sequence[Node], times: int) -> st
         return f"Each value of {name} ({', '.join(kinds)}) is a trace{again}: keep its values few."
     numbers = [kind for kind in kinds if kind != "None"]
     always = " in every call" if len(kinds) > len(numbers) else ""
-    met = {d for d in _tensor_dtypes(signatures) if d != dtype}
-    cast = ", and tf.cast it where it meets another dtype" if met else ""
     return (
-        f"Each value of the Python {' or '.join(numbers)} {name} is a trace{again}: pass a tensor"
-        f"{always}, tf.constant({name}, tf.{dtype}){cast}."
+        f"Each value of the Python {' or '.join(numbers)} {name} is a trace{again}: where it only "
+        f"meets tensors (arithmetic, slices, tf.range), pass a tensor{always}, "
+        f"tf.constant({name}, tf.{dtype}), and tf.cast it where it meets another dtype. Where a "
+        "plain number is needed (lists, if, tf.split, a loop that appends), keep its values few."
     )
 
 
@@ -311,8 +335,8 @@ def _structure(difference: Difference) -> str:
         )
     if kinds == {PartKind.LIST} or kinds == {PartKind.TUPLE}:
         return (
-            f"{both}: pass one length, or one stacked tensor to a tf.function with "
-            "reduce_retracing=True."
+            f"{both}: pass one length, or, where the parts have one shape, one stacked tensor to a "
+            "tf.function with reduce_retracing=True."
         )
     if kinds == {PartKind.DICT}:
         return f"{both}: always pass the same keys."

@@ -12,18 +12,21 @@ import time
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
-from lessons_lib.common.internals import KERAS_TRAINER
-from lessons_lib.common.origins import Origin
 from lessons_lib.common.results import Result
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
-from lessons_lib.instruments.tracing.advice import FunctionOwner
-from lessons_lib.instruments.tracing.graph_contents import Contents, contents_of
+from lessons_lib.instruments.tracing.graph_contents import contents_of
 from lessons_lib.instruments.tracing.hooks import Listener, ObservedTrace, listening, observed
+from lessons_lib.instruments.tracing.owners import (
+    Entry,
+    Owner,
+    advise_remade,
+    captured_variables,
+)
 from lessons_lib.instruments.tracing.reasons import Key, Reason, TraceCause, reason_for
 from lessons_lib.instruments.tracing.resolve import (
     RUN_EAGERLY,
@@ -36,9 +39,6 @@ from lessons_lib.instruments.tracing.resolve import (
     unwrapped,
 )
 from lessons_lib.instruments.tracing.trace_report import Trace, TraceReport, advise, make_trace
-
-#: Where TensorFlow makes functions of a function, such as one that initializes its variables.
-_OF_FUNCTIONS: Final = "tensorflow.python.eager.polymorphic_function"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,56 +155,13 @@ class RetracingWatch(Result):
         )
 
 
-@dataclass(slots=True)
-class _Entry:
-    """A new trace, before its call has ended."""
-
-    number: int
-    key: Key
-    reason: Reason
-    contents: Contents
-    seen: ObservedTrace
-
-
-@dataclass(slots=True)
-class _Owner:
-    """A function that was traced in the block."""
-
-    identity: Any  # TensorFlow's description of its parameters: one per function, holds no graph
-    name: str
-    line: Line | None
-    code: Hashable
-    module: str
-    bound: bool  # a method: TensorFlow makes a function for each instance
-    earlier: int
-    keys: list[Key]
-    instance: str  # class of a method's instance
-    entries: list[_Entry] = field(default_factory=list)
-
-    @property
-    def likeness(self) -> Hashable:
-        """What functions share that may be one function, made again; None where it is not known.
-
-        A factory makes two models' functions from the same code, but their graphs differ.
-        """
-        if self.code is None or not self.entries:
-            return None
-        held = self.entries[0].contents
-        taken = tuple((capture.kind, capture.shape, capture.dtype) for capture in held.captures)
-        return self.code, self.instance, held.ops, taken
-
-    @property
-    def whose(self) -> FunctionOwner:
-        return FunctionOwner.LIBRARY if self.line is None else FunctionOwner.USER
-
-
 class _Watcher(Listener):
     """Listens for traces and describes each."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.owners: dict[int, _Owner] = {}
-        self.order: list[tuple[_Owner, _Entry]] = []
+        self.owners: dict[int, Owner] = {}
+        self.order: list[tuple[Owner, Entry]] = []
         self.unread = 0
         self.of_loaded: list[int] = []  # bytes of TensorFlow's graphs around loaded functions
         self.failures: Counter[str] = Counter()  # by what is said of it
@@ -220,11 +177,12 @@ class _Watcher(Listener):
             if seen.of_loaded:
                 self.of_loaded.append(contents.graph_bytes)
                 return
+            variables = captured_variables(concrete.graph, contents)
             with self.lock:
                 owner = self._owner(options)
                 reason = reason_for(seen.key, owner.keys)
                 number = owner.earlier + len(owner.entries) + 1
-                entry = _Entry(number, seen.key, reason, contents, seen)
+                entry = Entry(number, seen.key, reason, contents, seen, variables)
                 owner.keys.append(seen.key)
                 owner.entries.append(entry)
                 self.order.append((owner, entry))
@@ -238,14 +196,14 @@ class _Watcher(Listener):
         with self.lock:
             self.failures[f"{name} raised {type(error).__name__} while it was traced{called}"] += 1
 
-    def _owner(self, options: Any) -> _Owner:
+    def _owner(self, options: Any) -> Owner:
         identity = options.polymorphic_type
         owner = self.owners.get(id(identity))
         if owner is None:
             python_function = options.python_function
             plain, instance = unwrapped(python_function)
             keys = [_known_key(*stored) for stored in cached(options.function_cache)]
-            owner = _Owner(
+            owner = Owner(
                 identity,
                 name_of(python_function, options.name),
                 definition_line(python_function),
@@ -274,9 +232,11 @@ class _Watcher(Listener):
                 )
                 for owner, entry in self.order
             }
-            alike = Counter(owner.likeness for owner in self.owners.values())
+            alike: dict[Hashable, list[Owner]] = {}
+            for owner in self.owners.values():
+                alike.setdefault(owner.likeness, []).append(owner)
             reports = tuple(
-                _report(owner, [made[id(entry)] for entry in owner.entries], alike)
+                _report(owner, [made[id(entry)] for entry in owner.entries], alike[owner.likeness])
                 for owner in self.owners.values()
             )
             rows = tuple(TraceRow(owner.name, made[id(entry)]) for owner, entry in self.order)
@@ -307,12 +267,12 @@ def _known_key(concrete: Any, context: tuple[tuple[str, Any], ...]) -> Key:
     return key_of(concrete, context) if seen is None else Key(seen.key.signature, context)
 
 
-def _report(owner: _Owner, traces: Sequence[Trace], alike: Counter[Hashable]) -> TraceReport:
-    remade = 1 if owner.likeness is None else alike[owner.likeness]
+def _report(owner: Owner, traces: Sequence[Trace], alike: Sequence[Owner]) -> TraceReport:
+    remade = 1 if owner.likeness is None else len(alike)
     advice = advise(traces, owner.keys, owner.whose)
     causes = {trace.cause for trace in traces}
     if remade > 1 and causes <= {TraceCause.FIRST, TraceCause.VARIABLES}:
-        advice = _remade(owner, remade)
+        advice = advise_remade(owner, alike)
     return TraceReport(
         name=owner.name,
         line=owner.line,
@@ -320,48 +280,6 @@ def _report(owner: _Owner, traces: Sequence[Trace], alike: Counter[Hashable]) ->
         earlier=owner.earlier,
         advice=advice,
         remade=remade,
-    )
-
-
-def _remade(owner: _Owner, times: int) -> str:
-    if owner.module == KERAS_TRAINER:
-        return (
-            f"Each Keras model traces its own {owner.name} when it is new or newly compiled; "
-            f"{times} here are of one form: where one model will do, build and compile it once."
-        )
-    seen = owner.entries[0].seen
-    if seen.caller is Origin.PIPELINE:
-        if owner.module.partition(".")[0] == "keras":
-            return (
-                "In each call with arrays, Keras' fit, evaluate and predict make a tf.data "
-                "pipeline and trace its functions: in a loop, give them a tf.data set, made once, "
-                "or use train_on_batch, test_on_batch and predict_on_batch."
-            )
-        return (
-            f"Each tf.data pipeline traces {owner.name} when it is made, {times} here, the first "
-            f"for {seen.line}: for the same data, make the data set once, and go through it again."
-        )
-    if owner.line is None and seen.caller is not Origin.USER:
-        if owner.module.startswith(_OF_FUNCTIONS):
-            return ""
-        return (
-            f"The call at {seen.line} makes a function ({owner.name}) and traces it each time, "
-            f"{times} here: make that call within a tf.function of your own."
-        )
-    if owner.line is None:
-        return (
-            f"{times} functions were made from the same code ({owner.name}), the first for the "
-            f"call at {seen.line}, and each was traced: make one, keep it, and call that one."
-        )
-    if owner.bound:
-        return (
-            f"Each instance traces {owner.name} for itself, {times} here: where they do the same, "
-            "use one instance, and pass what differs as a tensor."
-        )
-    return (
-        f"{times} functions were made from the same code at {owner.line} and each was traced: "
-        "define it once, outside the loop, and pass what differs as an argument, numbers as "
-        "tensors."
     )
 
 

@@ -199,7 +199,8 @@ def test_a_number_alone_keeps_its_dtype_and_values_are_counted() -> None:
     ):
         fn, _ = traced(lambda x: x, [(x,) for x in values])
         advice = trace_report(fn).advice
-        assert f"is a trace, 3 here: pass a tensor, tf.constant(x, tf.{dtype})." in advice
+        assert "is a trace, 3 here: where it only meets tensors" in advice
+        assert f"pass a tensor, tf.constant(x, tf.{dtype}), and tf.cast it" in advice
         assert fn(values[0]).dtype.name == dtype
 
 

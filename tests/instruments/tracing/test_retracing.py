@@ -142,7 +142,7 @@ def test_made_once_as_advised_a_function_gives_the_same_results():
 
             results.append(float(scaled(x)[0]))
     assert "define it once" in watch.advice[0]
-    assert "pass what differs as an argument, numbers as tensors" in watch.advice[0]
+    assert "pass what differs as an argument, numbers that only meet tensors as" in watch.advice[0]
     once = tf.function(lambda x, rate: x * rate)
     with watch_retracing() as followed:
         assert [float(once(x, tf.constant(rate))[0]) for rate in rates] == results
