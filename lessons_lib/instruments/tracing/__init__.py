@@ -4,7 +4,7 @@
 counts traces for other instruments.  Below them: `nodes` and `signatures` (what a trace was made
 for), `reasons` (why it was needed), `advice` (what to change), `graph_contents` (what its graph
 holds), `resolve` (the function behind what is handed over), `hooks` (notices traces while they are
-made), `tables` (for notebooks).
+made), `watched` (functions of a block, made again), `tables` (for notebooks).
 """
 
 from __future__ import annotations

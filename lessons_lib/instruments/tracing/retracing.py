@@ -21,12 +21,6 @@ from lessons_lib.common.source import Line
 from lessons_lib.common.units import counted, format_bytes
 from lessons_lib.instruments.tracing.graph_contents import contents_of
 from lessons_lib.instruments.tracing.hooks import Listener, ObservedTrace, listening, observed
-from lessons_lib.instruments.tracing.owners import (
-    Entry,
-    Owner,
-    advise_remade,
-    captured_variables,
-)
 from lessons_lib.instruments.tracing.reasons import Key, Reason, TraceCause, reason_for
 from lessons_lib.instruments.tracing.resolve import (
     RUN_EAGERLY,
@@ -39,6 +33,12 @@ from lessons_lib.instruments.tracing.resolve import (
     unwrapped,
 )
 from lessons_lib.instruments.tracing.trace_report import Trace, TraceReport, advise, make_trace
+from lessons_lib.instruments.tracing.watched import (
+    WatchedFunction,
+    WatchedTrace,
+    advise_remade,
+    captured_variables,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +160,8 @@ class _Watcher(Listener):
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.owners: dict[int, Owner] = {}
-        self.order: list[tuple[Owner, Entry]] = []
+        self.owners: dict[int, WatchedFunction] = {}
+        self.order: list[tuple[WatchedFunction, WatchedTrace]] = []
         self.unread = 0
         self.of_loaded: list[int] = []  # bytes of TensorFlow's graphs around loaded functions
         self.failures: Counter[str] = Counter()  # by what is said of it
@@ -182,7 +182,7 @@ class _Watcher(Listener):
                 owner = self._owner(options)
                 reason = reason_for(seen.key, owner.keys)
                 number = owner.earlier + len(owner.entries) + 1
-                entry = Entry(number, seen.key, reason, contents, seen, variables)
+                entry = WatchedTrace(number, seen.key, reason, contents, seen, variables)
                 owner.keys.append(seen.key)
                 owner.entries.append(entry)
                 self.order.append((owner, entry))
@@ -196,14 +196,14 @@ class _Watcher(Listener):
         with self.lock:
             self.failures[f"{name} raised {type(error).__name__} while it was traced{called}"] += 1
 
-    def _owner(self, options: Any) -> Owner:
+    def _owner(self, options: Any) -> WatchedFunction:
         identity = options.polymorphic_type
         owner = self.owners.get(id(identity))
         if owner is None:
             python_function = options.python_function
             plain, instance = unwrapped(python_function)
             keys = [_known_key(*stored) for stored in cached(options.function_cache)]
-            owner = Owner(
+            owner = WatchedFunction(
                 identity,
                 name_of(python_function, options.name),
                 definition_line(python_function),
@@ -232,7 +232,7 @@ class _Watcher(Listener):
                 )
                 for owner, entry in self.order
             }
-            alike: dict[Hashable, list[Owner]] = {}
+            alike: dict[Hashable, list[WatchedFunction]] = {}
             for owner in self.owners.values():
                 alike.setdefault(owner.likeness, []).append(owner)
             reports = tuple(
@@ -267,7 +267,9 @@ def _known_key(concrete: Any, context: tuple[tuple[str, Any], ...]) -> Key:
     return key_of(concrete, context) if seen is None else Key(seen.key.signature, context)
 
 
-def _report(owner: Owner, traces: Sequence[Trace], alike: Sequence[Owner]) -> TraceReport:
+def _report(
+    owner: WatchedFunction, traces: Sequence[Trace], alike: Sequence[WatchedFunction]
+) -> TraceReport:
     remade = 1 if owner.likeness is None else len(alike)
     advice = advise(traces, owner.keys, owner.whose)
     causes = {trace.cause for trace in traces}

@@ -19,7 +19,7 @@ _OF_FUNCTIONS: Final = "tensorflow.python.eager.polymorphic_function"
 
 
 @dataclass(slots=True)
-class Entry:
+class WatchedTrace:
     """A new trace, before its call has ended."""
 
     number: int
@@ -31,7 +31,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Owner:
+class WatchedFunction:
     """A function that was traced in the block."""
 
     identity: Any  # TensorFlow's description of its parameters: one per function, holds no graph
@@ -43,7 +43,7 @@ class Owner:
     earlier: int
     keys: list[Key]
     instance: str  # class of a method's instance
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[WatchedTrace] = field(default_factory=list)
 
     @property
     def likeness(self) -> Hashable:
@@ -72,7 +72,7 @@ def captured_variables(graph: Any, contents: Contents) -> frozenset[int]:
     )
 
 
-def advise_remade(owner: Owner, alike: Sequence[Owner]) -> str:
+def advise_remade(owner: WatchedFunction, alike: Sequence[WatchedFunction]) -> str:
     """Say what to do where functions that may be one were made again, `owner` one of them."""
     times, sets = len(alike), len({each.entries[0].variables for each in alike})
     if owner.module == KERAS_TRAINER:
