@@ -92,9 +92,9 @@ def advise_remade(owner: WatchedFunction, alike: Sequence[WatchedFunction]) -> s
             f"Each tf.data pipeline traces {owner.name} when it is made, {times} here, the first "
             f"for {seen.line}: for the same data, make the data set once, and go through it again."
         )
+    if owner.module.startswith(_OF_FUNCTIONS):
+        return ""
     if owner.line is None and seen.caller is not Origin.USER:
-        if owner.module.startswith(_OF_FUNCTIONS):
-            return ""
         return (
             f"The call at {seen.line} makes a function ({owner.name}) and traces it each time, "
             f"{times} here: make that call within a tf.function of your own."

@@ -88,6 +88,31 @@ def test_variables_that_are_gone_are_still_told_apart() -> None:
     assert "They use 4 different sets of variables" in watch.advice[0]
 
 
+def test_what_tensorflow_makes_of_a_function_is_not_told_beside_it() -> None:
+    class Late(tf.Module):
+        weight = None
+
+        def use(self, x: Any) -> Any:
+            if self.weight is None:
+                self.weight = tf.Variable(lambda: tf.ones([2]))
+            return self.weight * x
+
+    def step_of_late(late: Late) -> Any:
+        @tf.function
+        def step(x: Any) -> Any:
+            y = late.use(x)
+            return tf.cond(tf.reduce_sum(y) > 0, lambda: late.use(y), lambda: y)
+
+        return step
+
+    with watch_retracing() as watch:
+        for _ in range(3):
+            step_of_late(Late())(tf.ones([2]))
+    assert "initialize_variables" in {report.name for report in watch.reports}
+    (advice,) = watch.advice
+    assert "They use 3 different sets of variables" in advice
+
+
 @pytest.mark.further
 def test_a_librarys_function_over_different_models_is_made_for_each() -> None:
     def model() -> Any:
