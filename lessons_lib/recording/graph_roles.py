@@ -160,15 +160,13 @@ class Roles:
         if not kind or (kind != "output" and path in self._with_output):
             return Purpose(Category.TEMPORARIES, phase, layer)
         outputs = [i for i, output in enumerate(node.outputs) if _may_be(output, shape, dtype)]
-        rest = Category.TEMPORARIES if self.trains or self.keeps else Category.OTHER
         # The optimiser may have put a small operation under the name of another one.
         if not outputs:
+            rest = Category.TEMPORARIES if self.trains or self.keeps else Category.OTHER
             return Purpose(rest, phase, layer)
         places = [(number, i) for i in outputs]
         found = {self._output(*place) for place in places}
         category = next((c for c in _ORDER if c in found), Category.TEMPORARIES)
-        if category is Category.TEMPORARIES and node.escapes:
-            category = rest
         if category is Category.GRADIENTS:
             layer = self._layer_of_gradient(places) or layer
         holders = next(filter(None, (self._assigned(*place) for place in places)), [])
@@ -234,11 +232,23 @@ class Roles:
             )
             kept = self.keeps and any(nodes[node].escapes for node, _ in chain)
             return Category.ACTIVATIONS if used or kept else Category.TEMPORARIES
-        if nodes[number].outputs[output].dtype.startswith(_FLOATS) and any(
-            node in self.gradients for node, _ in chain
+        returned = [place for place in chain if nodes[place[0]].escapes]
+        if (
+            nodes[number].outputs[output].dtype.startswith(_FLOATS)
+            and any(node in self.gradients for node, _ in chain)
+            and all(self._is_gradient(*place) for place in returned)
         ):
             return Category.GRADIENTS
-        return Category.TEMPORARIES
+        # What the caller does with it, such as a new weight, the graph does not tell.
+        return Category.OTHER if returned else Category.TEMPORARIES
+
+    def _is_gradient(self, number: int, output: int) -> bool:
+        """Tell whether a node makes a gradient, or hands one on as it is."""
+        node = self.flow.nodes[number]
+        return number in self.gradients or (
+            node.type in _VIEWS
+            and any(self._is_gradient(s.node, s.output) for s in node.inputs[output] if not s.back)
+        )
 
     def chain(self, number: int, output: int) -> list[tuple[int, int]]:
         """List the outputs that are in the memory of one, itself the first."""
@@ -273,7 +283,7 @@ class Roles:
 
 
 #: An operation with several outputs of one form makes the first of these.
-_ORDER: Final = (Category.INPUTS, Category.GRADIENTS, Category.ACTIVATIONS)
+_ORDER: Final = (Category.INPUTS, Category.GRADIENTS, Category.ACTIVATIONS, Category.OTHER)
 _REDUCTIONS: Final = frozenset(("All", "Any", "Max", "Mean", "Min", "Prod", "Sum"))
 #: Operations that allocate nothing and yet do not hand on what they get.
 _NEVER_FORWARD: Final = frozenset(("ReadVariableOp", "Shape", "Size", "Rank", "Const", "NoOp"))

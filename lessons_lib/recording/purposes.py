@@ -217,10 +217,10 @@ class _Settling:
         }
 
     def _is_undecided(self, number: int) -> bool:
-        if number < 0:
-            return False
-        purpose = self._table.sites[number].purpose
-        return purpose.phase is Phase.FORWARD and purpose.category is Category.OTHER
+        site = self._table.sites[number] if number >= 0 else Site()
+        found = site.function, site.purpose.phase, site.purpose.category
+        # A graph tells itself what its backward pass uses.
+        return found == (None, Phase.FORWARD, Category.OTHER)
 
     def _site(self, made: int) -> int:
         return self._sites[made] if made >= 0 else int(self._earlier[-1 - made])
