@@ -224,16 +224,16 @@ class Roles:
         nodes, phases = self.flow.nodes, self.phases
         if _PIPELINE.fullmatch(nodes[number].type):
             return Category.INPUTS
+        returned = [place for place in chain if nodes[place[0]].escapes]
         if phases[number] is Phase.FORWARD or (self.keeps and phases[number] is None):
             used = any(
                 phases[use.node] is Phase.BACKWARD and nodes[use.node].type not in OF_SHAPES
                 for node, out in chain
                 for use in nodes[node].uses[out]
             )
-            kept = self.keeps and any(nodes[node].escapes for node, _ in chain)
-            return Category.ACTIVATIONS if used or kept else Category.TEMPORARIES
-        returned = [place for place in chain if nodes[place[0]].escapes]
-        if (
+            if used or (self.keeps and returned):
+                return Category.ACTIVATIONS
+        elif (
             nodes[number].outputs[output].dtype.startswith(_FLOATS)
             and any(node in self.gradients for node, _ in chain)
             and all(self._is_gradient(*place) for place in returned)
