@@ -91,6 +91,7 @@ from lessons_lib.common.internals.graphs import (
 from lessons_lib.common.internals.libraries import (
     KERAS_TRAINER,
     LRU_LINK,
+    TENSOR_MEMORY,
     addresses,
     cell_numbers,
     numpy_api,
@@ -116,6 +117,7 @@ __all__ = [
     "MissingInternal",
     "OwnedIterator",
     "StructuredFunctionWrapper",
+    "TENSOR_MEMORY",
     "TF_DATA_FUNCTIONS",
     "TraceMe",
     "VariableSpec",
