@@ -243,12 +243,19 @@ class Roles:
         return Category.OTHER if returned else Category.TEMPORARIES
 
     def _is_gradient(self, number: int, output: int) -> bool:
-        """Tell whether a node makes a gradient, or hands one on as it is."""
-        node = self.flow.nodes[number]
-        return number in self.gradients or (
-            node.type in _VIEWS
-            and any(self._is_gradient(s.node, s.output) for s in node.inputs[output] if not s.back)
-        )
+        """Tell whether a node makes a gradient, or hands it on: as it is, scaled or clipped."""
+        nodes, todo = self.flow.nodes, [(number, output)]
+        for place in todo:  # which grows
+            node = nodes[place[0]]
+            if place[0] in self.gradients:
+                continue
+            slots = [node.inputs[place[1]]] if node.type in _VIEWS else node.inputs
+            sources = [(s.node, s.output) for slot in slots for s in slot if not s.back]
+            whole = [(n, out) for n, out in sources if nodes[n].outputs[out].shape != ()]
+            if not whole or self.phases[place[0]] is Phase.FORWARD:
+                return False
+            todo += [place for place in whole if place not in todo]
+        return True
 
     def chain(self, number: int, output: int) -> list[tuple[int, int]]:
         """List the outputs that are in the memory of one, itself the first."""

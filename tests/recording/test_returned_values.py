@@ -35,14 +35,20 @@ def with_gradient(weight: Any, momentum: Any, x: Any) -> Any:
     return tf.reshape(gradient, [-1]), 0.9 * momentum
 
 
+def clipped(weight: Any, momentum: Any, x: Any) -> Any:
+    (gradient,), _ = tf.clip_by_global_norm([gradient_of(weight, x) / 8.0], 1.0)
+    return tf.clip_by_value(gradient, -1.0, 1.0)
+
+
 @pytest.mark.parametrize(
     ("step", "kept"),
     [
         (stepped, {"other": 2 * SIZE}),
         (with_gradient, {"gradients": SIZE, "other": SIZE}),
+        (clipped, {"gradients": SIZE}),
         (lambda _, momentum, x: (tf.tanh(x @ momentum), x @ momentum), {"other": 2 * 8 * 16 * 4}),
     ],
-    ids=["a step", "a gradient", "no training"],
+    ids=["a step", "a gradient", "clipped", "no training"],
 )
 def test_what_a_function_returns_is_no_temporary_and_a_gradient_only_as_such(step, kept):
     function = tf.function(step)
