@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
+from typing import Final
 
 from lessons_lib.recording import profile_format
 from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.segment import MemoryEvent, Segment
+
+#: How the path of a pipeline's iterator begins.
+_ROOT: Final = "Iterator::Root"
 
 
 class _Nested:
@@ -44,6 +48,22 @@ def _add_unmade(segment: Segment, log: CallLog) -> None:
             for place in doubtful:
                 start = spans[place - 1][0] if place else 0
                 spans.insert(place, (start, start))
+
+
+def _whole(spans: Sequence[tuple[int, int, str]], i: int) -> str:
+    """Give an iterator's whole path.
+
+    What a pipeline's own thread produces is marked by the transformation's name alone.  It gets its
+    element from the one below, whose mark has the path of both.
+    """
+    _, end, name = spans[i]
+    while not name.startswith(_ROOT):
+        i += 1
+        if i == len(spans) or spans[i][0] > end:
+            return name
+        if spans[i][2].startswith(_ROOT):
+            return spans[i][2].rpartition("::")[0]
+    return name
 
 
 class CallSpans:
@@ -139,7 +159,7 @@ class CallSpans:
         names = self._segment.iterators[thread]
         if names[i][2] == profile_format.CAPTURED and (outer := spans.parents[i]) >= 0:
             i = outer
-        return names[i][2]
+        return _whole(names, i)
 
     def _lent(self, event: MemoryEvent) -> int:
         """Give the step for which a pipeline's pool lent its thread; eager calls have their own."""

@@ -137,15 +137,15 @@ class Purposes:
     def of_pipeline(self, iterator: str) -> Purpose:
         """Tell which transformation keeps a buffer, by the iterators that were running.
 
-        It is the next one that keeps elements, or the one that made it where none does.
+        It is the next one that keeps elements, or the one that made it where none does.  Of two
+        pipelines that cannot be told apart, none is named.
         """
         path = iterator.split("::")[1:]
-        paths = {tuple(path)}
-        if len(path) == 1 and path[0] != "Root":
-            paths = self._pipelines.get(path[0], paths)
+        whole = path[0] == "Root"
+        paths = {tuple(path)} if whole else self._pipelines.get(path[0], set())
         keepers = {_keeper([name.partition("[")[0] for name in path]) for path in paths}
-        keeper = keepers.pop() if len(keepers) == 1 else path[-1].partition("[")[0]
-        return Purpose(Category.INPUTS, None, f"tf.data {keeper}")
+        keeper = f" {keepers.pop()}" if len(keepers) == 1 else ""
+        return Purpose(Category.INPUTS, None, f"tf.data{keeper}")
 
     @cached_property
     def _pipelines(self) -> dict[str, set[tuple[str, ...]]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,8 +17,11 @@ import pytest
 
 from lessons_lib.common.runtime import tf
 from lessons_lib.recording import pipelines
+from lessons_lib.recording.call_log import CallLog
+from lessons_lib.recording.purposes import Purposes
 from lessons_lib.recording.recorder import record
 from lessons_lib.recording.recording import Recording
+from lessons_lib.recording.segment import Segment
 
 FLOAT = 4
 #: A name that no other test's iterator has.
@@ -210,3 +214,52 @@ def test_batches_of_a_parallel_map_are_inputs() -> None:
     assert {row.key for row in rec.by_category().rows} == {"inputs"}
     batches = {b.purpose.layer for b in rec.buffers if b.nbytes == 4 * 250 * FLOAT}
     assert batches <= {"tf.data MapAndBatch", "tf.data ParallelBatch", "tf.data Batch"}
+
+
+def square(i: Any) -> Any:
+    return tf.fill((64, 64), tf.cast(i * i, tf.float32))
+
+
+def cube(i: Any) -> Any:
+    return tf.fill((64, 64), tf.cast(i * i * i, tf.float32))
+
+
+KEEPING: dict[str, Callable[[Any], Any]] = {
+    "Shuffle": lambda data: data.shuffle(8),
+    "MemoryCacheImpl": lambda data: data.cache(),
+    "Window": lambda data: data.window(8).flat_map(lambda inner: inner),
+}
+
+
+@pytest.mark.parametrize(
+    "keepers",
+    [
+        ("Shuffle", "MemoryCacheImpl"),
+        pytest.param(("Window", "Shuffle"), marks=pytest.mark.further),
+        ("Shuffle",),
+    ],
+)
+def test_pipelines_of_like_names_are_told_apart(keepers: tuple[str, ...]) -> None:
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    ran, made = [], [square, cube]
+    with record() as rec:
+        for keeper, function in zip(keepers, made, strict=False):
+            data = tf.data.Dataset.range(8).map(function, num_parallel_calls=2)
+            ran.append(iter(KEEPING[keeper](data).with_options(options)))
+            [None for _ in ran[-1]] if "Cache" in keeper else next(ran[-1])
+    kept = [b for b in rec.buffers if b.nbytes == 64 * 64 * FLOAT and b.freed_at is None]
+    # A shuffle gave one away; a cache and a window keep all.
+    expected = {f"tf.data {keeper}": 8 - (keeper == "Shuffle") for keeper in keepers}
+    assert Counter(b.purpose.layer for b in kept) == expected
+
+
+def test_of_pipelines_that_cannot_be_told_apart_no_transformation_is_named() -> None:
+    paths = ["Iterator::Root::Shuffle::ParallelMapV2", "Iterator::Root::Window::ParallelMapV2"]
+
+    def named(count: int) -> str | None:
+        spans = [(10 * i, 10 * i + 5, path) for i, path in enumerate(paths[:count])]
+        purposes = Purposes(Segment(iterators={0: spans}), CallLog())
+        return purposes.of_pipeline("Iterator::ParallelMap").layer
+
+    assert [named(count) for count in (2, 1, 0)] == ["tf.data", "tf.data Shuffle", "tf.data"]
