@@ -20,7 +20,7 @@ from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.call_spans import CallSpans
 from lessons_lib.recording.graph_roles import Roles
 from lessons_lib.recording.purposes import Purposes
-from lessons_lib.recording.segment import MemoryEvent, Segment
+from lessons_lib.recording.segment import MemoryEvent, Segment, dtype_of, shape_of
 
 #: How the runtime names the gradient of a whole function.
 _BACKWARD: Final = "__inference___backward"
@@ -138,8 +138,8 @@ class Attribution:
         return Site(
             op=None if origin is None else origin.op.type,
             name=name or None,
-            shape=_shape(event.shape),
-            dtype=_dtype(event.dtype),
+            shape=shape_of(event.shape),
+            dtype=dtype_of(event.dtype),
             kind=FOLDED,
             line=self._definition(function) if origin is None else origin.line,
             function=_readable(function),
@@ -158,7 +158,7 @@ class Attribution:
     def _describe(
         self, event: MemoryEvent, function: str | None, call: Call | None, started: Call | None
     ) -> Site:
-        shape, dtype = _shape(event.shape), _dtype(event.dtype)
+        shape, dtype = shape_of(event.shape), dtype_of(event.dtype)
         kind = event.kind or None
         if function is not None:
             if event.op == function:  # a cluster that XLA compiled: nothing inside is named
@@ -275,23 +275,6 @@ def _agreed(name: str, resolvers: Iterable[graph_ops.Resolver]) -> graph_ops.Ope
 def _path(resolver: graph_ops.Resolver, name: str) -> tuple[str, ...] | None:
     origin = resolver.find(name) if name else None
     return None if origin is None else tuple(op.name for _, op in origin.path)
-
-
-def _shape(text: str) -> tuple[int, ...] | None:
-    if not text.startswith("["):
-        return None
-    inner = text.strip("[]")
-    try:
-        return tuple(int(size) for size in inner.split(",")) if inner else ()
-    except ValueError:  # an unknown dimension
-        return None
-
-
-def _dtype(number: int) -> str | None:
-    try:
-        return str(tf.dtypes.as_dtype(number).name) if number else None
-    except TypeError:
-        return None
 
 
 def _readable(function: str) -> str:

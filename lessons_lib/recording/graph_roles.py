@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lessons_lib.recording.buffers import Purpose, shared
 from lessons_lib.recording.categories import Category, Phase
-from lessons_lib.recording.graph_flow import HANDLE, Flow, FlowNode, Output, equal_nodes, flow_of
+from lessons_lib.recording.graph_flow import HANDLE, Flow, equal_nodes, flow_of
+from lessons_lib.recording.graph_forwarding import VIEWS, Forwarding, Made, may_be
 from lessons_lib.recording.graph_phases import OF_SHAPES, UPDATES, phases_of
 from lessons_lib.recording.scopes import Owner
 from lessons_lib.recording.variables import Variable
@@ -25,19 +26,6 @@ _BACKWARD_SCOPE: Final = re.compile(r"(?:^|/)(?:gradient_tape|gradients(?:_\d+)?
 #: function that keeps what that gradient needs.
 _BACKWARD_FUNCTION: Final = "__inference___backward"
 _FORWARD_FUNCTION: Final = "__forward_"
-#: Operations that hand on the memory that they get.
-_VIEWS: Final = frozenset(
-    (
-        "Bitcast", "CheckNumerics", "EnsureShape", "ExpandDims", "Identity", "IdentityN",
-        "PreventGradient", "Reshape", "Squeeze", "StopGradient",
-    )
-)  # fmt: skip
-#: Operations that may give parts of an input's memory, and which input it is.
-_PARTS: Final = {"Slice": 0, "Split": 1, "SplitV": 0, "StridedSlice": 0, "Unpack": 0}
-#: Operations that keep a tensor for later in a value of their own.
-_KEEPERS: Final = frozenset(
-    ("OptionalFromValue", "TensorListPushBack", "TensorListSetItem", "TensorArrayWriteV3")
-)
 _ASSIGNS: Final = frozenset(("AssignVariableOp", "Assign"))
 _CONSTANTS: Final = frozenset(("Const", "Fill"))
 _PIPELINE: Final = re.compile(r"Iterator(?:V2)?GetNext|\w*Dataset\w*|OptionalGetValue")
@@ -65,6 +53,9 @@ class Roles:
         Nodes that make what the optimizer is given.
     categories : list of Category
         Of each variable.
+    numbers : dict of tuple of str to int
+        Nodes by their paths.
+    forwarding : Forwarding
     """
 
     flow: Flow
@@ -76,10 +67,8 @@ class Roles:
     equal: dict[int, list[int]]
     gradients: set[int]
     categories: list[Category]
-    numbers: dict[tuple[str, ...], int] = field(default_factory=dict)
-    _chains: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
-    _allocating: frozenset[tuple[str, ...]] = frozenset()
-    _with_output: frozenset[tuple[str, ...]] = frozenset()
+    numbers: dict[tuple[str, ...], int]
+    forwarding: Forwarding
     # Variables that share their memory with a constant that they were given, and those of them
     # that no update has written yet.
     _shared: frozenset[int] = frozenset()
@@ -87,13 +76,11 @@ class Roles:
 
     def begin(
         self,
-        made: Iterable[tuple[tuple[str, ...], str]],
+        made: Iterable[Made],
         wrote: Iterable[tuple[str, ...]] = (),
     ) -> None:
-        """Say which operations allocated what kind: without an output, they got an input's memory.
-
-        A reduction's output is allocated as a temporary.  And say which ones wrote variables.
-        """
+        """Say what operations allocated, and which ones wrote variables."""
+        self.forwarding.begin(made)
         nodes = self.flow.nodes
         writers = [nodes[n] for path in wrote if (n := self.numbers.get(path)) is not None]
         given = {
@@ -106,15 +93,6 @@ class Roles:
         updated = {v for node in writers if node.type not in _ASSIGNS for v in node.variables}
         self._shared = self._unwritten | given
         self._unwritten = self._shared - updated
-        made = list(made)
-        self._with_output = frozenset(path for path, kind in made if kind == "output")
-        allocating = self._with_output.union(
-            path
-            for path, _ in made
-            if (n := self.numbers.get(path)) is not None and self.flow.nodes[n].type in _REDUCTIONS
-        )
-        if allocating != self._allocating:
-            self._allocating, self._chains = allocating, {}
 
     def role(
         self,
@@ -157,9 +135,9 @@ class Roles:
         if dtype == HANDLE:
             return Purpose(layer=layer)
         # What a kernel needs for itself.
-        if not kind or (kind != "output" and path in self._with_output):
+        if not kind or (kind != "output" and path in self.forwarding.with_output):
             return Purpose(Category.TEMPORARIES, phase, layer)
-        outputs = [i for i, output in enumerate(node.outputs) if _may_be(output, shape, dtype)]
+        outputs = [i for i, output in enumerate(node.outputs) if may_be(output, shape, dtype)]
         # The optimiser may have put a small operation under the name of another one.
         if not outputs:
             rest = Category.TEMPORARIES if self.trains or self.keeps else Category.OTHER
@@ -185,7 +163,7 @@ class Roles:
         """Tell what a node's output is for that variables take over."""
         # Of equal constants the optimiser leaves one, unless it was told to leave them alone.
         equal = self.equal.get(number, ())
-        merged = (n for n in equal if self.flow.nodes[n].path not in self._with_output)
+        merged = (n for n in equal if self.flow.nodes[n].path not in self.forwarding.with_output)
         variables = [*variables, *(v for n in merged for v in self._assigned(n, 0))]
         held = [self._held(v, made.phase, made.layer) for v in dict.fromkeys(variables)]
         return shared([replace(one, before=made.category) for one in held])
@@ -198,7 +176,7 @@ class Roles:
     def _layer_of_gradient(self, places: Iterable[tuple[int, int]]) -> str | None:
         """Give the layer of the variable that the update first writes by a gradient."""
         nodes = self.flow.nodes
-        queue = [handed for place in places for handed in self.chain(*place)]
+        queue = [handed for place in places for handed in self.forwarding.chain(*place)]
         seen = set(queue)
         for number, output in queue:  # which grows: the nearest ones come first
             for use in nodes[number].uses[output]:
@@ -208,7 +186,7 @@ class Roles:
                 if self.phases[use.node] is not Phase.UPDATE:
                     continue
                 # IdentityN hands on the gradients of all variables, each as an output of its own.
-                outputs = [use.place] if user.type in _VIEWS else range(len(user.outputs))
+                outputs = [use.place] if user.type in VIEWS else range(len(user.outputs))
                 new = [(use.node, i) for i in outputs if i < len(user.outputs)]
                 queue += [place for place in new if place not in seen]
                 seen.update(new)
@@ -216,11 +194,11 @@ class Roles:
 
     def _assigned(self, number: int, output: int) -> list[int]:
         """Give the variables that take an output over."""
-        chain = self.chain(number, output)
+        chain = self.forwarding.chain(number, output)
         return list(next((self.assigned[p] for p in chain if p in self.assigned), ()))
 
     def _output(self, number: int, output: int) -> Category:
-        chain = self.chain(number, output)
+        chain = self.forwarding.chain(number, output)
         nodes, phases = self.flow.nodes, self.phases
         if _PIPELINE.fullmatch(nodes[number].type):
             return Category.INPUTS
@@ -249,7 +227,7 @@ class Roles:
             node = nodes[place[0]]
             if place[0] in self.gradients:
                 continue
-            slots = [node.inputs[place[1]]] if node.type in _VIEWS else node.inputs
+            slots = [node.inputs[place[1]]] if node.type in VIEWS else node.inputs
             sources = [(s.node, s.output) for slot in slots for s in slot if not s.back]
             whole = [(n, out) for n, out in sources if nodes[n].outputs[out].shape != ()]
             if not whole or self.phases[place[0]] is Phase.FORWARD:
@@ -257,62 +235,9 @@ class Roles:
             todo += [place for place in whole if place not in todo]
         return True
 
-    def chain(self, number: int, output: int) -> list[tuple[int, int]]:
-        """List the outputs that are in the memory of one, itself the first."""
-        start = (number, output)
-        if (known := self._chains.get(start)) is not None:
-            return known
-        found = {start: None}
-        todo = [start]
-        nodes = self.flow.nodes
-        while todo:
-            node, out = todo.pop()
-            form = nodes[node].outputs[out]
-            for use in nodes[node].uses[out]:
-                for following in self._handed_on(form, nodes[use.node], use.place):
-                    place = (use.node, following)
-                    if place not in found:
-                        found[place] = None
-                        todo.append(place)
-        self._chains[start] = list(found)
-        return self._chains[start]
-
-    def _handed_on(self, form: Output, user: FlowNode, place: int) -> list[int]:
-        if user.type in _VIEWS:  # their first input, or each one (IdentityN)
-            return [place] if place < len(user.outputs) else []
-        if user.type in _KEEPERS:
-            return [0]
-        if user.path in self._allocating or user.type in _NEVER_FORWARD:
-            return []
-        if user.type in _PARTS:
-            return [*range(len(user.outputs))] if place == _PARTS[user.type] else []
-        return [i for i, output in enumerate(user.outputs) if form.same_form(output)]
-
 
 #: An operation with several outputs of one form makes the first of these.
 _ORDER: Final = (Category.INPUTS, Category.GRADIENTS, Category.ACTIVATIONS, Category.OTHER)
-_REDUCTIONS: Final = frozenset(("All", "Any", "Max", "Mean", "Min", "Prod", "Sum"))
-#: Operations that allocate nothing and yet do not hand on what they get.
-_NEVER_FORWARD: Final = frozenset(("ReadVariableOp", "Shape", "Size", "Rank", "Const", "NoOp"))
-
-
-def _may_be(output: Output, shape: tuple[int, ...] | None, dtype: str | None) -> bool:
-    """Tell whether a buffer can be this output."""
-    if dtype is not None and dtype != output.dtype:
-        return False
-    if shape is None or output.shape is None:
-        return True
-    if len(shape) == len(output.shape):
-        return all(n is None or m == n for m, n in zip(shape, output.shape, strict=True))
-    return None not in output.shape and _product(output.shape) == _product(shape)
-
-
-def _product(shape: Iterable[int | None]) -> int:
-    product = 1
-    for size in shape:
-        product *= size or 0
-    return product
-
 
 _known: Final[weakref.WeakKeyDictionary[Any, tuple[int, Roles | None]]] = (
     weakref.WeakKeyDictionary()
@@ -352,7 +277,8 @@ def _read(graph: Any, whole: bool, keeps: bool) -> Roles | None:
     constants = [n for n, _ in assigned if not phases.timed[n] and phases.of_nodes[n] is None]
     equal = equal_nodes(flow, operations, constants)
     categories = _variable_categories(flow, phases.of_nodes)
-    roles = Roles(
+    numbers = {node.path: number for number, node in enumerate(flow.nodes)}
+    return Roles(
         flow,
         phases.of_nodes,
         phases.timed,
@@ -362,9 +288,9 @@ def _read(graph: Any, whole: bool, keeps: bool) -> Roles | None:
         equal,
         phases.gradients,
         categories,
+        numbers,
+        Forwarding(flow, numbers),
     )
-    roles.numbers = {node.path: number for number, node in enumerate(flow.nodes)}
-    return roles
 
 
 def _variable_categories(flow: Flow, phases: list[Phase | None]) -> list[Category]:

@@ -87,7 +87,7 @@ class Purposes:
 
     def _begin(self, roles: Roles, function: str | None, path: _Path) -> None:
         made = {
-            (event.op, event.kind)
+            (event.op, (event.kind, event.shape, event.dtype))
             for event in self._segment.memory
             if event.allocates
             and event.kind
@@ -99,7 +99,7 @@ class Purposes:
             if any(map(UPDATES.fullmatch, kernels)) and (place := path(name)) is not None
         )
         roles.begin(
-            ((place, kind) for name, kind in made if (place := path(name)) is not None), wrote
+            ((place, how) for name, how in made if (place := path(name)) is not None), wrote
         )
 
     def _roles_of(self, function: str, path: _Path) -> Roles | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lessons_lib.common.runtime import tf
+
 
 @dataclass(slots=True)
 class MemoryEvent:
@@ -26,6 +28,25 @@ class MemoryEvent:
     kind: str
     dtype: int
     shape: str
+
+
+def shape_of(text: str) -> tuple[int, ...] | None:
+    """Read a shape as an event tells it; None where it is not known."""
+    if not text.startswith("["):
+        return None
+    inner = text.strip("[]")
+    try:
+        return tuple(int(size) for size in inner.split(",")) if inner else ()
+    except ValueError:  # an unknown dimension
+        return None
+
+
+def dtype_of(number: int) -> str | None:
+    """Give the name of the type that an event tells by its number; None where it tells none."""
+    try:
+        return str(tf.dtypes.as_dtype(number).name) if number else None
+    except TypeError:
+        return None
 
 
 @dataclass(slots=True)
