@@ -16,6 +16,8 @@ from lessons_lib.instruments.tracing.reasons import Key, Reason
 
 #: Where TensorFlow makes functions of a function, such as one that initializes its variables.
 _OF_FUNCTIONS: Final = "tensorflow.python.eager.polymorphic_function"
+#: Where Keras makes pipelines of what fit, evaluate and predict are given.
+_OF_FITS: Final = "keras.src.trainers.data_adapters."
 
 
 @dataclass(slots=True)
@@ -82,12 +84,14 @@ def advise_remade(owner: WatchedFunction, alike: Sequence[WatchedFunction]) -> s
         )
     seen = owner.entries[0].seen
     if seen.caller is Origin.PIPELINE:
-        if owner.module.partition(".")[0] == "keras":
+        if owner.module.startswith(_OF_FITS):
             return (
                 "In each call with arrays, Keras' fit, evaluate and predict make a tf.data "
                 "pipeline and trace its functions: in a loop, give them a tf.data set, made once, "
                 "or use train_on_batch, test_on_batch and predict_on_batch."
             )
+        if owner.line is None and len({each.entries[0].seen.line for each in alike}) == times:
+            return ""  # a library's, which each line calls once
         return (
             f"Each tf.data pipeline traces {owner.name} when it is made, {times} here, the first "
             f"for {seen.line}: for the same data, make the data set once, and go through it again."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lessons_lib.common.runtime import tf
@@ -126,3 +127,30 @@ def test_a_librarys_function_over_different_models_is_made_for_each() -> None:
     (advice,) = watch.advice
     assert "They use 3 different sets of variables" in advice
     assert "call that one" not in advice
+
+
+def windows(numbers: Any) -> Any:
+    """Give the batches of a data set that a Keras utility makes, with functions of its own."""
+    return tf.keras.utils.timeseries_dataset_from_array(numbers, None, 2, batch_size=4)
+
+
+def test_data_sets_that_keras_utilities_make_are_no_fits() -> None:
+    numbers = np.arange(12, dtype=np.float32)
+    with watch_retracing() as parts:
+        tf.keras.utils.timeseries_dataset_from_array(numbers[:6], None, 2, batch_size=4)
+        tf.keras.utils.timeseries_dataset_from_array(numbers[6:], None, 2, batch_size=4)
+    assert parts.new_traces > 2
+    assert parts.advice == ()
+    with watch_retracing() as repeated:
+        results = [snapshot(list(windows(numbers))) for _ in range(2)]
+    assert repeated.new_traces > 2
+    assert len(repeated.advice) > 0
+    for advice in repeated.advice:
+        assert "2 here" in advice
+        assert "for the same data, make the data set once" in advice
+        assert "fit" not in advice
+    once = windows(numbers)
+    with watch_retracing() as followed:
+        again = [snapshot(list(once)) for _ in range(2)]
+    assert followed.new_traces == 0
+    assert first_difference(results, again) is None
