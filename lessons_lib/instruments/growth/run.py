@@ -115,10 +115,10 @@ def growth(step: Callable[..., Any], iterations: int = 30, warmup: int = 3) -> G
     Notes
     -----
     When something grows, the step is called up to 16 times more to find out what holds it, three of
-    them with tracemalloc if they are quick; up to eight times as often if it only grows at every
-    eighth call.  The search for holders takes 10 s at most.  Garbage is
-    collected after each call, unless the program has switched that off.  See `BLIND` for what is
-    not seen.
+    them with tracemalloc if they are quick; up to 28 times if a data pipeline is alive, and up to
+    eight times as often if it only grows at every eighth call.  The search for holders takes 10 s
+    at most.  Garbage is collected after each call, unless the program has switched that off.  See
+    `BLIND` for what is not seen.
 
     Examples
     --------
@@ -196,7 +196,10 @@ def _explained(
     cost = tensor_cost() if evidence.live_tensors.grows else 0.0
     hidden = None
     if may_hide_tensors(evidence) and not is_recording():
-        hidden = hidden_bytes(call.times(period), sampler.baseline, collect=sampler.collect)
+        hidden = hidden_bytes(
+            call.times(period), sampler.baseline, collect=sampler.collect,
+            pipelines=max(evidence.datasets.values) > 0,
+        )  # fmt: skip
     if hidden is not None:
         hidden = HiddenBytes(*(part / period for part in astuple(hidden)))
     seen = replace(seen, suspects=suspects, tensor_cost=cost, hidden=hidden)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 from lessons_lib.common.system import LEAST_CHUNK
 from lessons_lib.instruments.growth.case import CacheTest, GrowthCase, listed
 from lessons_lib.instruments.growth.causes import NOBODY_COLLECTS, Cause
 from lessons_lib.instruments.growth.thresholds import (
+    MOST_ROUNDING,
     SETTINGS_CEILING,
     TENSOR_COST,
     UNHELD_FLOOR,
@@ -16,8 +16,6 @@ from lessons_lib.instruments.growth.thresholds import (
 from lessons_lib.instruments.growth.trend import Series
 from lessons_lib.instruments.holders.object_types import Kind
 from lessons_lib.instruments.holders.reachability import Tier
-
-_MOST_ROUNDING: Final = 2  # times a tensor's bytes, which the allocator may set aside for it
 
 
 def kept_tensors(case: GrowthCase, _: CacheTest) -> None:
@@ -83,13 +81,13 @@ def unheld_tensors(case: GrowthCase, _: CacheTest) -> None:
     """Tensors that TensorFlow's resources hold, and nothing in Python."""
     nbytes, seen, exact = case.hidden, case.seen.hidden, False
     lost = math.inf if seen is None else seen.lost
-    told = lost <= nbytes <= _MOST_ROUNDING * lost
+    told = lost <= nbytes <= MOST_ROUNDING * lost
     if nbytes < UNHELD_FLOOR or (not told and nbytes <= case.native_rest):
         return
     if seen is None and case.keeps:
         evidence = case.evidence
         held = evidence.live_tensor_bytes.slope + evidence.variable_bytes.slope
-        if nbytes <= (_MOST_ROUNDING - 1) * held:
+        if nbytes <= (MOST_ROUNDING - 1) * held:
             return
     elif told:
         nbytes, exact = lost, case.evidence.hidden_bytes.noise == 0

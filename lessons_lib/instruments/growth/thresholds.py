@@ -51,3 +51,6 @@ VIEWS_SHARE: Final = 0.5
 SETTINGS_CEILING: Final = KIB
 #: Variables share memory where the allocator gains less than this share of their bytes.
 SHARED_SHARE: Final = 0.5
+#: How many times a tensor's bytes the allocator may set aside: a hole of its pool that is less
+#: than twice as large is given whole.
+MOST_ROUNDING: Final = 2

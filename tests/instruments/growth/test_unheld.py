@@ -9,7 +9,8 @@ import pytest
 
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.growth import Cause
-from lessons_lib.instruments.growth.hidden import divided
+from lessons_lib.instruments.growth.hidden import Left, divided
+from lessons_lib.instruments.growth.observation import HiddenBytes
 from tests.support.cases import or_further
 from tests.support.growing.looking import assert_none_grows, explain, look
 
@@ -68,12 +69,54 @@ def test_a_seed_fills_the_kernel_cache_beside_what_a_resource_holds() -> None:
     assert found[Cause.RETAINED_TENSORS] == NUMBERS * 4
 
 
+def pipeline(data: Any) -> Any:
+    """Iterate over a data set to which TensorFlow adds no stage that works ahead."""
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    return iter(data.with_options(options))
+
+
 @pytest.mark.further
-def test_what_a_living_pipeline_caches_is_its_own() -> None:
-    rows = iter(tf.data.Dataset.range(100).map(lambda i: tf.fill([NUMBERS], i)).cache())
+@pytest.mark.parametrize("hole", [0, NUMBERS * 10])
+def test_what_a_living_pipeline_caches_is_its_own(hole: int) -> None:
+    # The allocator gives a hole of its pool whole where it is less than twice as large.
+    between = [tf.zeros([hole if i % 2 else 1], tf.uint8) for i in range(80)][::2]
+    rows = pipeline(tf.data.Dataset.range(100).map(lambda i: tf.fill([NUMBERS], i)).cache())
     (finding,) = look(lambda: next(rows)).causes
     assert finding.cause is Cause.DATASET_BUFFERS
-    assert finding.bytes_per_call == NUMBERS * 8  # int64
+    assert finding.bytes_per_call == NUMBERS * 8 * len(between) // 40  # int64
+
+
+def rows_of_batches(ahead: int) -> Any:
+    batches = tf.data.Dataset.range(200).map(lambda i: tf.fill([4, NUMBERS], i))
+    return pipeline(batches.prefetch(ahead) if ahead else batches)
+
+
+#: Ahead: nothing; fewer than the calls that are recorded first, more than these, more than all.
+@pytest.mark.further
+@pytest.mark.parametrize("ahead", [0, 2, 5, 20])
+def test_slices_of_a_pipelines_elements_keep_these(ahead: int) -> None:
+    kept, rows = list[Any](), rows_of_batches(ahead)
+    (finding,) = look(lambda: kept.append(next(rows)[:1])).causes
+    assert finding.cause is Cause.RETAINED_TENSORS
+    assert finding.bytes_per_call == 4 * NUMBERS * 8
+    assert "slices" in finding.text
+    assert finding.held[0].holder == "kept (list) → tf.Tensor"
+
+
+@pytest.mark.further
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_what_a_pipeline_caches_beside_slices_of_it_is_its_own(ahead: int) -> None:
+    large = tf.data.Dataset.range(200).map(lambda i: tf.fill([4 * NUMBERS], i)).cache()
+    rows = pipeline(large.map(lambda x: tf.cast(x[: 2 * NUMBERS], tf.float32)).prefetch(ahead))
+    kept = list[Any]()
+    found = {
+        f.cause: f.bytes_per_call for f in look(lambda: kept.append(next(rows)[:NUMBERS])).causes
+    }
+    assert found == {
+        Cause.DATASET_BUFFERS: 4 * NUMBERS * 8,
+        Cause.RETAINED_TENSORS: 2 * NUMBERS * 4,
+    }
 
 
 @pytest.mark.further
@@ -139,3 +182,35 @@ def test_a_buffer_is_a_tensors_where_one_lies_in_it(
     tensors: list[tuple[int, int]], expected: tuple[int, list[tuple[int, int]]]
 ) -> None:
     assert divided([(1000, 100), (2000, 50)], tensors) == expected
+
+
+#: Three calls made three elements of 100 B; of each that they took, 40 B are kept.
+MADE = [(1000, 100), (2000, 100), (3000, 100)]
+#: What was taken of elements that had been made before.
+EARLIER = [(7000, 40), (8000, 40), (9000, 40)]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "cached", "expected"),
+    [
+        (0, [], HiddenBytes(100 - 40, 0, 0)),
+        (2, [], HiddenBytes(100 - 40, 0, 0)),
+        (3, [], HiddenBytes(100 - 40, 0, 0)),
+        (0, [(4000, 100), (5000, 100), (6000, 100)], HiddenBytes(100 - 40, 0, 100)),
+        (2, [(4000, 100), (5000, 100), (6000, 100)], HiddenBytes(100 - 40, 0, 100)),
+        (2, [(4000, 9), (5000, 9), (6000, 9)], HiddenBytes(100 - 40, 0, 9)),
+    ],
+)
+def test_elements_that_wait_stand_for_those_that_were_taken_of_earlier_ones(
+    ahead: int, cached: list[tuple[int, int]], expected: HiddenBytes
+) -> None:
+    taken = [(at, 40) for at, _ in MADE[: 3 - ahead]]
+    left = Left([*MADE, *cached], [], taken, taken, EARLIER[:ahead], 0)
+    assert left.a_call(3) == expected
+
+
+def test_what_is_no_part_of_an_element_stands_for_none() -> None:
+    taken = [(1000, 40), (2000, 40), (3000, 40)]
+    adopted = [(7000, 4), (8000, 4), (9000, 4)]  # memory of NumPy's, which no allocator knows
+    left = Left([*MADE, (4000, 100)], [(100, 30)], taken, taken, adopted, 3)
+    assert left.a_call(1) == HiddenBytes(3 * (100 - 40), 30 - 3, 100)
