@@ -80,7 +80,7 @@ class FlowNode:
     variables : list of int
         Variables that it reads or writes, as indices into `Flow.variables`.
     uses : list of list of Use
-        For each output, the nodes that take it.
+        For each output, the nodes that take it, of those that run.
     escapes : bool
         Whether the function gives an output of it to its caller.
     """
@@ -144,6 +144,7 @@ class _Reader:
         self._variables: dict[int | tuple[str, ...], int] = {}
         self._captures: dict[str, Any] = {}
         self._graphs: dict[Any, None] = {}
+        self._calls: list[tuple[_Inlined, Any]] = []
 
     def read(self, graph: Any) -> None:
         self._captures = {inner.op.name: outer for outer, inner in getattr(graph, "captures", ())}
@@ -155,13 +156,47 @@ class _Reader:
                 if _is_handle(tensor):
                     node.variables += self._handles(inlined, tensor)
                 node.inputs.append(self._of(inlined, tensor))
-        for number, node in enumerate(nodes):
-            for place, sources in enumerate(node.inputs):
-                for source in sources:
-                    nodes[source.node].uses[source.output].append(Use(number, place, source.back))
         for tensor in getattr(graph, "outputs", ()):
             for source in self._of(whole, tensor):
                 nodes[source.node].escapes = True
+        # What a session runs of its graph, each call says anew.
+        runs = self._running() if hasattr(graph, "outputs") else range(len(nodes))
+        for number in sorted(runs):
+            for place, sources in enumerate(nodes[number].inputs):
+                for source in sources:
+                    nodes[source.node].uses[source.output].append(Use(number, place, source.back))
+
+    def _running(self) -> Iterable[int]:
+        """Find the nodes that the function's results and effects need.
+
+        The runtime leaves out the others, such as gradients that a tape writes and nobody asks for.
+        """
+        nodes = self.flow.nodes
+        types = {op.type: op for _, op in self.operations}
+        effects = {name for name, op in types.items() if op.op_def.is_stateful}
+        found = {n: None for n, node in enumerate(nodes) if node.escapes or node.type in effects}
+        for place, op in self._calls:
+            inner = place.inner[op.name]
+            loops = [(p, p.graph.outputs[0]) for p in inner if op.type in _LOOPS and not p.body]
+            branches = [(place, tensor) for tensor in op.inputs[: _CALLS[op.type][1]]]
+            for where, tensor in loops + branches:
+                found.update(dict.fromkeys(source.node for source in self._of(where, tensor)))
+            found.update(dict.fromkeys(self._waits(place, op)))
+        todo = list(found)
+        for number in todo:  # which grows
+            needed = [s.node for sources in nodes[number].inputs for s in sources]
+            new = dict.fromkeys([*needed, *self._waits(*self.operations[number])])
+            todo += [n for n in new if n not in found]
+            found.update(new)
+        return found
+
+    def _waits(self, place: _Inlined, op: Any) -> Iterable[int]:
+        """Give the nodes that have to run before an operation that takes nothing from them."""
+        for other in op.control_inputs:
+            if (number := place.nodes.get(other.name)) is not None:
+                yield number
+            else:
+                yield from (s.node for tensor in other.outputs for s in self._of(place, tensor))
 
     def _scope(self, graph: Any, name: str) -> Scope | None:
         found = scope_of(graph, name)
@@ -198,6 +233,7 @@ class _Reader:
                 ]
                 if inner:
                     place.inner[op.name] = inner
+                    self._calls.append((place, op))
                     continue
             if len(self.flow.nodes) >= _MOST_NODES:
                 raise _TooLarge
