@@ -9,6 +9,7 @@ TensorFlow folds when the graph first runs are not in the graph and not counted.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -280,6 +281,10 @@ def _tensor_bytes(value: Any) -> int | None:
     return math.prod(value.shape.as_list()) * int(value.dtype.size)
 
 
+#: What makes operations in a line of text: operators, calls, subscripts.
+_MAKES: Final = re.compile(r"\*\*|//|[<>=!]=|[-+*/@%&|<>]|[\w.]+(?=\()|(?<=[\w)\]])\[")
+_ONLY: Final = {"+": "AddV2", "*": "Mul"}
+_COMPREHENSION: Final = re.compile(r"\bfor\b")
 #: Operations that say nothing about a loop's body.
 _PASSIVE: Final = frozenset(("Const", "Identity", "NoOp", "Placeholder", "ReadVariableOp"))
 
@@ -320,6 +325,22 @@ def _loops(ops: list[Any]) -> Iterator[tuple[tuple[str, int], int]]:
         if header is not None:
             body = tuple((f.filename, f.lineno) for f in frames[inside[-1] :])
             counts[(header.filename, header.lineno), body] += 1
-    for (place, _), times in counts.items():
-        if times >= REPEATS:
-            yield place, times
+    for (place, body), times in counts.items():
+        if times >= REPEATS and (copies := times // _alike(ops[0].type, body)) >= REPEATS:
+            yield place, copies
+
+
+def _alike(kind: str, body: tuple[tuple[str, int], ...]) -> int:
+    """Give the most operations of a type that a step may make from the lines of a stack.
+
+    A stack knows no columns: two products on one line look like two steps of a loop with one.
+    """
+    most = 1
+    for file, number in body:
+        if is_user_file(file):
+            text = line_of(file, number).text.partition("#")[0]
+            if _COMPREHENSION.search(text):
+                return _EXAMINED  # who knows
+            found = Counter(m for m in _MAKES.findall(text) if _ONLY.get(m, kind) == kind)
+            most *= max(found.values(), default=1)
+    return most

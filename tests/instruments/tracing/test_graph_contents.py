@@ -185,6 +185,45 @@ def test_a_loop_is_called_unrolled_from_as_many_copies_on_as_is_said():
     assert "16" in type(long.unrolled).__doc__
 
 
+@pytest.mark.parametrize(("steps", "told"), [(10, None), (17, 17)])
+@pytest.mark.parametrize("name", ["products", "chain", "helper", "listed"])
+def test_copies_are_steps_also_where_a_line_makes_several_alike(
+    name: str, steps: int, told: int | None
+) -> None:
+    def twice(x):
+        return tf.tanh(tf.tanh(x))
+
+    @tf.function
+    def products(x, y):
+        for _ in range(steps):
+            x = 0.9 * x + 0.1 * y  # not 0.5 * x * y
+        return x
+
+    @tf.function
+    def chain(x, y):
+        for _ in range(steps):
+            x = x + y + y
+        return x
+
+    @tf.function
+    def helper(x, y):
+        for _ in range(steps):
+            x = twice(x) - y
+        return x
+
+    @tf.function
+    def listed(x, y):
+        for _ in range(steps):
+            x = tf.add_n([x * n for n in (1.0, 2.0, 3.0)])
+            y = tf.sin(x)
+        return y
+
+    fn = {"products": products, "chain": chain, "helper": helper, "listed": listed}[name]
+    fn(tf.ones([2]), tf.ones([2]))
+    unrolled = trace_report(fn).traces[0].unrolled
+    assert (unrolled and unrolled.times) == told
+
+
 def test_a_repeated_helper_is_not_an_unrolled_loop():
     def helper(x):
         return tf.tanh(x)
