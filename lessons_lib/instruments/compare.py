@@ -2,8 +2,9 @@
 
 All functions are warmed up first and then called in turns, each round in another order, so that
 none has the better moment.  Each call is recorded on its own; sizes are bytes and times seconds.
-Results are compared with the first function's (see `lessons_lib.instruments.equality`): it is said
-when they differ, and nothing is hidden then.  Outside of TensorFlow's allocator nothing is seen.
+Results are compared with those of the first function that gives the same in each call (see
+`lessons_lib.instruments.equality`): it is said when they differ, and nothing is hidden then.
+Outside of TensorFlow's allocator nothing is seen.
 """
 
 from __future__ import annotations
@@ -104,14 +105,18 @@ class Comparison(Result):
 
 @summary_html.register
 def _(result: Comparison) -> str:
-    wrong = {d.second for d in result.disagreements}
+    unsteady = {d.second for d in result.disagreements if d.first == d.second}
+    wrong = {d.second for d in result.disagreements} - unsteady
+    reference = next((m.label for m in result if m.label not in unsteady), None)
 
-    def verdict(position: int, label: str) -> str:
+    def verdict(label: str) -> str:
         if result.agree is None:
             return "not compared"
+        if label in unsteady:
+            return "changes from call to call"
         if label in wrong:
             return "differs"
-        return "the reference" if position == 0 else "agrees"
+        return "the reference" if label == reference else "agrees"
 
     rows = [
         (
@@ -122,9 +127,9 @@ def _(result: Comparison) -> str:
             f"{int((m.recording.buffers.born >= 0).sum()):,}",
             about_seconds(m.seconds),
             f"{traces} ({m.new_traces})",
-            verdict(position, m.label),
+            verdict(m.label),
         )
-        for position, (m, traces) in enumerate(zip(result, result.traces, strict=True))
+        for m, traces in zip(result, result.traces, strict=True)
     ]
     headers = (
         "compared",
@@ -258,17 +263,14 @@ def _comparison(contenders: list[_Contender], warmup: int) -> Comparison:
     measurements = [
         summarise(c.label, c.runs, c.traces.count - c.warm_traces, warmup) for c in contenders
     ]
-    reference = contenders[0]
     found = [
         Disagreement(c.label, c.label, c.unsteady) for c in contenders if c.unsteady is not None
     ]
-    if reference.unsteady is None:
-        for c in contenders[1:]:
-            if c.unsteady is not None:
-                continue
-            differs = equality.first_difference(reference.first, c.first, rtol=c.rtol)
-            if differs is not None:
-                found.append(Disagreement(reference.label, c.label, differs))
+    steady = [c for c in contenders if c.unsteady is None]
+    for c in steady[1:]:
+        differs = equality.first_difference(steady[0].first, c.first, rtol=c.rtol)
+        if differs is not None:
+            found.append(Disagreement(steady[0].label, c.label, differs))
     agree: bool | None = not found
     notes = [note for m in measurements for note in m.recording.notes]
     if not any(equality.holds_numbers(c.first) for c in contenders):

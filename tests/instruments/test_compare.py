@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -100,6 +101,27 @@ def test_result_that_changes_from_call_to_call_is_not_blamed_on_the_other() -> N
     (disagreement,) = found.disagreements
     assert (disagreement.first, disagreement.second) == ("counting", "counting")
     assert "from call to call" in str(disagreement)
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({"one": 1, "two": 2}, ["the reference", "differs"]),
+        ({"one": 1, "again": 1, "two": 2}, ["the reference", "agrees", "differs"]),
+        ({"one": 1}, ["the reference"]),
+    ],
+)
+def test_where_the_first_result_changes_the_next_is_the_reference(
+    others: dict[str, int], expected: list[str]
+) -> None:
+    numbers = iter(range(100))
+    fixed = {label: (lambda value=value: value) for label, value in others.items()}
+    found = compare({"counting": lambda: next(numbers), **fixed})
+    verdicts = re.findall(r"[^<>]+(?=</td></tr>)", found._repr_html_().partition("</table>")[0])
+    assert verdicts == ["changes from call to call", *expected]
+    told = [(d.first, d.second) for d in found.disagreements]
+    differ = [("one", "two")] * ("two" in others)
+    assert told == [("counting", "counting"), *differ]
 
 
 @pytest.mark.slow
