@@ -52,5 +52,7 @@ def test_logits_in_whose_place_a_loss_writes_its_gradient_are_activations(losses
     step(*batch)
     with ll.record() as rec:
         step(*batch)
-    found = Counter(str(b.category) for b in rec.buffers if b.nbytes == LOGITS)
+    # The kernel of earlier versions also takes a temporary of this size.
+    outputs = (b for b in rec.buffers if b.kind == "output" and b.nbytes == LOGITS)
+    found = Counter(str(b.category) for b in outputs)
     assert found == made
