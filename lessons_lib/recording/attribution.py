@@ -18,6 +18,7 @@ from lessons_lib.recording import graph_ops
 from lessons_lib.recording.buffers import FOLDED, Purpose, Site
 from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.call_spans import CallSpans
+from lessons_lib.recording.categories import Category
 from lessons_lib.recording.graph_roles import Roles
 from lessons_lib.recording.purposes import Purposes
 from lessons_lib.recording.segment import MemoryEvent, Segment, dtype_of, shape_of
@@ -26,13 +27,24 @@ from lessons_lib.recording.segment import MemoryEvent, Segment, dtype_of, shape_
 _BACKWARD: Final = "__inference___backward"
 # What the optimiser appends to a node whose value it computed.
 _OF_FOLDING: Final = re.compile(r"/_\d+__cf__\d+$|-folded.*$")
+# A function that only updates a variable does not show that another one reads it.
+_READ_ELSEWHERE: Final = (Category.OPTIMIZER, Category.WEIGHTS)
 
 
 @dataclass(slots=True)
 class SiteTable:
-    """Descriptions shared by all buffers of a run of stretches."""
+    """Descriptions shared by all buffers of a run of stretches.
+
+    Attributes
+    ----------
+    sites : list of Site
+        By number.
+    by_use : dict of int to Category
+        What variables are for, by their numbers, judged by all functions that were seen.
+    """
 
     sites: list[Site] = field(default_factory=list)
+    by_use: dict[int, Category] = field(default_factory=dict)
     _numbers: dict[Site, int] = field(default_factory=dict)
 
     def number(self, site: Site) -> int:
@@ -42,6 +54,15 @@ class SiteTable:
             found = self._numbers[site] = len(self.sites)
             self.sites.append(site)
         return found
+
+    def known(self, number: int) -> Site:
+        """Give a description as it is known at the end; an empty one where there is none."""
+        site = self.sites[number] if number >= 0 else Site()
+        purpose = site.purpose
+        found = self.by_use.get(purpose.held, Category.OTHER)
+        if purpose.category is Category.OTHER or (purpose.category, found) == _READ_ELSEWHERE:
+            return replace(site, purpose=replace(purpose, category=found))
+        return site
 
 
 class Attribution:

@@ -370,7 +370,7 @@ class Ledger:
         numbers = np.union1d(numbers, np.array(list(window.folded), np.int64))
         site = np.searchsorted(numbers, rows.site)
         store = BufferStore(
-            sites=tuple(self.table.sites[n] if n >= 0 else Site() for n in numbers.tolist()),
+            sites=tuple(map(self.table.known, numbers.tolist())),
             site=site,
             nbytes=rows.nbytes,
             reserved=rows.reserved,

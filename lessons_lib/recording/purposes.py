@@ -28,7 +28,7 @@ from lessons_lib.recording.graph_phases import UPDATES
 from lessons_lib.recording.graph_roles import Roles
 from lessons_lib.recording.scopes import Owner
 from lessons_lib.recording.segment import MemoryEvent, Segment
-from lessons_lib.recording.variables import Variable
+from lessons_lib.recording.variable_uses import categories_by_use, variable_purpose
 
 #: Eager operations that take the next batch from a pipeline, or make one.
 _PIPELINE_OP: Final = re.compile(r"\w*Iterator\w*|\w*Dataset\w*")
@@ -170,6 +170,7 @@ class Described(Protocol):
     """The descriptions by number (`lessons_lib.recording.attribution.SiteTable`)."""
 
     sites: list[Site]
+    by_use: dict[int, Category]
 
     def number(self, site: Site) -> int:
         """Give the number of a description."""
@@ -317,7 +318,9 @@ def settle(
     earlier : Earlier
         What is alive from the sessions before; descriptions are changed in place.
     """
-    actions = _actions(segment, log)
+    by_use = categories_by_use(log)
+    table.by_use |= by_use
+    actions = _actions(segment, log, by_use)
     state = _Settling(segment, sites, table, earlier)
     if not (actions or state.forward or state.given):
         return
@@ -336,12 +339,13 @@ def settle(
         following = next(waiting, None)
 
 
-def _actions(segment: Segment, log: CallLog) -> list[tuple[int, int, _Action]]:
+def _actions(
+    segment: Segment, log: CallLog, by_use: Mapping[int, Category]
+) -> list[tuple[int, int, _Action]]:
     """List what was noted beside the calls, in the order of time."""
     notes = log.notes
     threads = {number: thread for thread, number in segment.threads.items()}
     actions: list[tuple[int, int, _Action]] = []
-    by_use = _categories_by_use(log)
     for (thread, call), written in notes.assigned.items():
         spans = segment.calls.get(threads.get(thread, -1), [])
         if call < len(spans):
@@ -356,27 +360,6 @@ def _actions(segment: Segment, log: CallLog) -> list[tuple[int, int, _Action]]:
             actions.append((segment.moments[mark][1], 1, _happening(moment)))
     actions.sort(key=lambda action: action[:2])
     return actions
-
-
-def _categories_by_use(log: CallLog) -> dict[int, Category]:
-    """Tell what variables are for, by their numbers: from the steps that train them."""
-    known = (*log.roles.values(), *(roles for _, roles in log.sessions))
-    found = {
-        variable.number: category
-        for roles in known
-        if roles is not None and roles.trains
-        for variable, category in zip(roles.flow.variables, roles.categories, strict=True)
-    }
-    for moment in log.notes.moments.values():
-        if moment.kind == eager_notes.GRADIENTS:
-            found |= {v.number: v.category for _, v in moment.addresses if v.category}
-    return found
-
-
-def variable_purpose(variable: Variable, by_use: Category | None = None) -> Purpose:
-    """Tell what a variable's buffer is for, which a graph that uses it may show."""
-    category = variable.category or by_use or Category.OTHER
-    return Purpose(category, None, variable.layer, variable.name, variable.number)
 
 
 def _assigning(address: int, purpose: Purpose) -> Callable[[_Settling], None]:
