@@ -175,7 +175,7 @@ class GrowthCase:
         self.small -= min(self.small, own)
         self.native -= native
         paid = nbytes + beside + (measured or own + native)
-        return paid if nbytes and paid > PAID_FACTOR * nbytes else None
+        return paid if paid > PAID_FACTOR * nbytes else None
 
     def take_built(self) -> float:
         """Take what traced functions and graphs cost beside tensors; nobody else gets it."""

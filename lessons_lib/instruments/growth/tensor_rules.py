@@ -46,7 +46,10 @@ def kept_tensors(case: GrowthCase, _: CacheTest) -> None:
         text += ", with the texts in them"
         exact = False
     if count.grows:
-        paid = case.paid(nbytes, TENSOR_COST * count.slope, case.seen.tensor_cost * count.slope)
+        # Those that share another's memory have no chunk of their own.
+        chunks = LEAST_CHUNK * sum(g.held.per_call for g in groups if not g.held.nbytes)
+        cost = max(0.0, case.seen.tensor_cost * count.slope - chunks)
+        paid = case.paid(nbytes, TENSOR_COST * count.slope, cost)
     held = listed(groups) if count.grows else case.seen.suspects
     case.take_adopted(nbytes)
     case.add(Cause.RETAINED_TENSORS, nbytes, text, held, exact=exact, process=paid)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
 from lessons_lib.common.runtime import tf
+from lessons_lib.common.system import LEAST_CHUNK
 from lessons_lib.common.units import KIB
 from lessons_lib.instruments.growth.case import CacheTest
 from lessons_lib.instruments.growth.causes import Cause
 from lessons_lib.instruments.growth.observation import Group, HeapGain
 from lessons_lib.instruments.growth.rules import judge
+from lessons_lib.instruments.growth.thresholds import TENSOR_COST
 from lessons_lib.instruments.holders.object_types import Kind
 from tests.support.growing.by_hand import evidence, group, objects, seen
 from tests.support.growing.looking import look
@@ -47,6 +50,36 @@ def test_what_holds_variables_and_tensors_is_paid_once() -> None:
     found = judge(given, seen(*groups, heap=HeapGain(1000, known=True)), CacheTest())
     paid = {finding.cause: finding.process_bytes_per_call for finding in found}
     assert paid == {Cause.VARIABLES: 8 + 1000, Cause.RETAINED_TENSORS: None}
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "cost", "paid"),
+    [
+        (4, 1100, 4 + 88 + 1100),
+        (0, 1100, 88 + 1100 - LEAST_CHUNK),  # of another's memory
+        (0, 0, 1000),  # not measured: what Python's heap gains
+        (400, 1100, None),  # less than four times as much
+    ],
+)
+def test_tensors_have_their_cost(nbytes: int, cost: float, paid: int | None) -> None:
+    given = evidence(live_tensors=1, live_tensor_bytes=nbytes, tensor_bytes=nbytes)
+    around = objects(88, target_bytes=nbytes)
+    found = seen(
+        group(Kind.TENSOR, nbytes), around, heap=HeapGain(1000, known=True), tensor_cost=cost
+    )
+    (finding,) = judge(given, found, CacheTest())
+    assert (finding.cause, finding.bytes_per_call) == (Cause.RETAINED_TENSORS, nbytes)
+    assert finding.process_bytes_per_call == paid
+
+
+@pytest.mark.further
+def test_kept_reads_of_variables_have_a_cost() -> None:
+    weights, snaps = [tf.Variable(tf.ones([64])) for _ in range(4)], list[Any]()
+    (finding,) = look(lambda: snaps.append([tf.convert_to_tensor(w) for w in weights])).causes
+    assert (finding.cause, finding.bytes_per_call) == (Cause.RETAINED_TENSORS, 0)
+    # A list of four, and four of Python's objects.
+    own = sys.getsizeof([0] * 4) + 4 * sys.getsizeof(tf.ones([]))
+    assert own < (finding.process_bytes_per_call or 0) < own + 4 * TENSOR_COST
 
 
 @pytest.mark.further
