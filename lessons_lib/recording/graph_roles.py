@@ -26,6 +26,8 @@ _BACKWARD_SCOPE: Final = re.compile(r"(?:^|/)(?:gradient_tape|gradients(?:_\d+)?
 #: function that keeps what that gradient needs.
 _BACKWARD_FUNCTION: Final = "__inference___backward"
 _FORWARD_FUNCTION: Final = "__forward_"
+#: Operations that join tensors, as strategies do with all gradients to sum them up at once.
+_PACKS: Final = frozenset(("Concat", "ConcatV2", "Pack", "ParallelConcat"))
 _ASSIGNS: Final = frozenset(("AssignVariableOp", "Assign"))
 _CONSTANTS: Final = frozenset(("Const", "Fill"))
 _PIPELINE: Final = re.compile(r"Iterator(?:V2)?GetNext|\w*Dataset\w*|OptionalGetValue")
@@ -183,7 +185,8 @@ class Roles:
                 user = nodes[use.node]
                 if user.variables and UPDATES.fullmatch(user.type):
                     return self.flow.variables[user.variables[0]].layer
-                if self.phases[use.node] is not Phase.UPDATE:
+                # Behind what packs gradients, any variable may be another one's.
+                if self.phases[use.node] is not Phase.UPDATE or user.type in _PACKS:
                     continue
                 # IdentityN hands on the gradients of all variables, each as an output of its own.
                 outputs = [use.place] if user.type in VIEWS else range(len(user.outputs))
