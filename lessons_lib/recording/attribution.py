@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from lessons_lib.common.origins import Origin
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line, Place
 from lessons_lib.recording import graph_ops
@@ -20,7 +21,8 @@ from lessons_lib.recording.call_log import Call, CallLog
 from lessons_lib.recording.call_spans import CallSpans
 from lessons_lib.recording.categories import Category
 from lessons_lib.recording.graph_roles import Roles
-from lessons_lib.recording.purposes import Purposes
+from lessons_lib.recording.keepers import Keepers, of_constant
+from lessons_lib.recording.purposes import PIPELINE_OP, Purposes
 from lessons_lib.recording.segment import MemoryEvent, Segment, dtype_of, shape_of
 
 #: How the runtime names the gradient of a whole function.
@@ -78,6 +80,7 @@ class Attribution:
         running = (graph for graph, runs in log.pipelines.items() if runs or log.sessions)
         self._pipelines = [graph_ops.Resolver(graph) for graph in running]
         self._purposes = Purposes(segment, log)
+        self._keepers = Keepers(segment)
         self._cache: dict[object, int] = {}
         self._lines: dict[object, Line] = {}
 
@@ -96,8 +99,8 @@ class Attribution:
             if event.op != "MakeIterator":
                 iterator = self._spans.iterator(event)
         # Calls from one place are one object, so its address tells them apart.
-        places = id(call or caller)
-        key = (event.op, event.shape, event.dtype, event.kind, function, folded, places, iterator)
+        where = function, folded, id(call or caller), iterator, not event.step
+        key = (event.op, event.shape, event.dtype, event.kind, where)
         number = self._cache.get(key)
         if number is None:
             if folded:
@@ -115,8 +118,13 @@ class Attribution:
     def _purpose(
         self, event: MemoryEvent, site: Site, function: str | None, call: Call | None, iterator: str
     ) -> Purpose:
+        # Made when a function was prepared; an eager call that runs an iterator has no step, too.
+        prepared = event.op and not event.step and not PIPELINE_OP.fullmatch(event.op)
+        origin = self._in_pipelines(event.op) if prepared else None
+        if origin is not None and call is not None and call.context.origin is Origin.PIPELINE:
+            return of_constant(origin)
         if iterator:
-            return self._purposes.of_pipeline(iterator)
+            return of_constant(origin) if prepared else self._keepers.of_element(iterator)
         if function is not None:
             return self._purposes.of_graph(function, event, site, lambda n: self._path(function, n))
         if call is None and self._in_sessions(event.op) is not None:

@@ -53,6 +53,8 @@ PASSED: Final = frozenset(
         "Tanh",
     )
 )  # fmt: skip
+#: Operations that make a data set of tensors, which it holds; and its name in the profile.
+SOURCES: Final = {"TensorSliceDataset": "TensorSlice", "TensorDataset": "FromTensor"}
 
 
 class Maker(NamedTuple):
@@ -87,7 +89,8 @@ class Operation(NamedTuple):
     forward : Maker or None
         For a gradient: the maker of the operation that it belongs to.
     inputs : tuple of str
-        The operations whose outputs it takes; left empty where the optimiser never fuses.
+        The operations whose outputs it takes; left empty where the optimiser never fuses and
+        no data set is made.
     """
 
     name: str
@@ -221,7 +224,7 @@ class _Reader:
             name, kind = op.name, op.type
             kind = texts.setdefault(kind, kind)
             inputs: tuple[str, ...] = ()
-            if kind in PASSED:
+            if kind in PASSED or kind in SOURCES:
                 inputs = tuple(tensor.op.name for tensor in op.inputs)
             forward = self._forward(op, index)
             operations[name] = Operation(name, kind, index, makers.of(op), forward, inputs)

@@ -2,10 +2,10 @@
 
 In a graph this follows from the graph's structure (`lessons_lib.recording.graph_roles`), in eager
 mode from what was noted beside the calls (`lessons_lib.recording.eager_notes`), and in a data
-pipeline from the iterators that were running.  `settle` then goes through the session in the
-order of time: what a variable was given is the variable's, what a tape returned is a gradient, and
-what the forward pass made under a tape is an activation if it is alive when the backward pass
-begins.
+pipeline from the iterators that were running (`lessons_lib.recording.keepers`).  `settle` then goes
+through the session in the order of time: what a variable was given is the variable's, what a tape
+returned is a gradient, and what the forward pass made under a tape is an activation if it is alive
+when the backward pass begins.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 from lessons_lib.common.internals import is_registered
@@ -31,10 +30,7 @@ from lessons_lib.recording.segment import MemoryEvent, Segment
 from lessons_lib.recording.variable_uses import categories_by_use, variable_purpose
 
 #: Eager operations that take the next batch from a pipeline, or make one.
-_PIPELINE_OP: Final = re.compile(r"\w*Iterator\w*|\w*Dataset\w*")
-#: Transformations that keep elements for later; a mapped function may hand on what it got.
-_KEEPERS: Final = re.compile(r"Shuffle|Prefetch|Cache|Window")
-_VERSION: Final = re.compile(r"V\d+$")
+PIPELINE_OP: Final = re.compile(r"\w*Iterator\w*|\w*Dataset\w*")
 #: What of a clipping function's work is a gradient, and not a norm.
 _SCALING: Final = frozenset(("Mul", "RealDiv", "ClipByValue", "Minimum", "Maximum"))
 #: Gives the calls that an operation is in, and itself, by the runtime's name.
@@ -112,7 +108,7 @@ class Purposes:
 
     def of_call(self, call: Call | None, site: Site) -> Purpose:
         """Tell what an eager operation made, as far as the call tells."""
-        if site.op is not None and _PIPELINE_OP.fullmatch(site.op):
+        if site.op is not None and PIPELINE_OP.fullmatch(site.op):
             return Purpose(Category.INPUTS)
         if call is None:
             return Purpose()
@@ -133,37 +129,6 @@ class Purposes:
         if origin is Origin.METRICS:
             return Purpose(Category.TEMPORARIES)
         return Purpose(Category.OTHER, None, layer)
-
-    def of_pipeline(self, iterator: str) -> Purpose:
-        """Tell which transformation keeps a buffer, by the iterators that were running.
-
-        It is the next one that keeps elements, or the one that made it where none does.  Of two
-        pipelines that cannot be told apart, none is named.
-        """
-        path = iterator.split("::")[1:]
-        whole = path[0] == "Root"
-        paths = {tuple(path)} if whole else self._pipelines.get(path[0], set())
-        keepers = {_keeper([name.partition("[")[0] for name in path]) for path in paths}
-        keeper = f" {keepers.pop()}" if len(keepers) == 1 else ""
-        return Purpose(Category.INPUTS, None, f"tf.data{keeper}")
-
-    @cached_property
-    def _pipelines(self) -> dict[str, set[tuple[str, ...]]]:
-        """Where the transformations with threads of their own may lie."""
-        found: dict[str, set[tuple[str, ...]]] = {}
-        for spans in self._segment.iterators.values():
-            for name in {name for _, _, name in spans}:
-                parts = name.split("::")[1:]
-                for end, part in enumerate(parts, 1):
-                    short = _VERSION.sub("", part.partition("[")[0])
-                    if end > 1:
-                        found.setdefault(short, set()).add(tuple(parts[:end]))
-        return found
-
-
-def _keeper(names: list[str]) -> str:
-    """Give the next transformation outwards that keeps elements, or the one that made it."""
-    return next((name for name in reversed(names[:-1]) if _KEEPERS.search(name)), names[-1])
 
 
 class Described(Protocol):
