@@ -13,7 +13,7 @@ import pytest
 from lessons_lib.common.results import summary_html
 from lessons_lib.common.runtime import tf
 from lessons_lib.common.source import Line
-from lessons_lib.recording import attribution, composition
+from lessons_lib.recording import composition, segment
 from lessons_lib.recording.buffers import Site
 from lessons_lib.recording.categories import Category
 from lessons_lib.recording.graph_facts import inner_graph
@@ -285,12 +285,12 @@ def test_what_is_not_there_is_said(three: Recording) -> None:
 
 
 def test_shapes_are_read_where_they_are_known() -> None:
-    found = [attribution._shape(text) for text in ("[]", "[2,3]", "[?,3]", "")]
+    found = [segment.shape_of(text) for text in ("[]", "[2,3]", "[?,3]", "")]
     assert found == [(), (2, 3), None, None]
 
 
 def test_a_type_that_tensorflow_does_not_know_is_none() -> None:
-    found = [attribution._dtype(number) for number in (tf.float32.as_datatype_enum, 0, 9_999)]
+    found = [segment.dtype_of(number) for number in (tf.float32.as_datatype_enum, 0, 9_999)]
     assert found == ["float32", None, None]
 
 
