@@ -112,7 +112,8 @@ class Left:
         cut_before, ahead = self._made_before(cut_here, waiting)
         none = max(0, sum(n for _, n in lost) - self.unplaced)
         piped = sum(n for _, n in waiting) - ahead
-        return HiddenBytes((cut + cut_here + cut_before) / calls, none / calls, piped / calls)
+        parted = cut_here + cut_before
+        return HiddenBytes(*(part / calls for part in (cut, none, piped, parted)))
 
     def _made_before(self, cut: int, waiting: list[Extent]) -> tuple[float, int]:
         """Give what parts of elements keep that were made before the calls.

@@ -55,16 +55,19 @@ class HiddenBytes:
     Attributes
     ----------
     cut : float
-        Of buffers in which living tensors lie: what is none of theirs.
+        Of buffers in which living tensors lie: what is none of theirs, but not of pipelines.
     lost : float
         Of buffers in which no living tensor or variable of Python lies.
     piped : float
-        The same of those that data pipelines made.
+        The same as `lost` of those that data pipelines made.
+    parted : float
+        The same as `cut` of those that data pipelines made.
     """
 
     cut: float
     lost: float
     piped: float = 0.0
+    parted: float = 0.0
 
     @property
     def of_pipelines(self) -> float:

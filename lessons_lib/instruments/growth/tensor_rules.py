@@ -59,8 +59,10 @@ def _cut(case: GrowthCase, nbytes: float, count: Series) -> float:
     """Give what kept slices keep of the tensors that they were cut from, beside their own bytes."""
     least, cut = LEAST_CHUNK * count.slope, case.hidden
     if (hidden := case.seen.hidden) is not None:
-        # Later calls may cut from larger tensors than those that were measured.
-        cut = min(hidden.cut, case.hidden or hidden.cut)
+        # Later calls may cut from larger tensors than those that were measured.  Of pipelines the
+        # recorded figure is the better one: what they make ahead goes up and down.
+        rest = max(0.0, case.hidden - hidden.parted) if case.hidden else hidden.cut
+        cut = min(hidden.cut, rest) + hidden.parted
     elif case.evidence.table_entries.grows:
         return 0.0
     else:  # not measured: the allocator may round up to twice the bytes

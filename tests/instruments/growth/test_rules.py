@@ -230,6 +230,15 @@ CASES: dict[str, tuple[dict[str, Any], Observation, Found, str]] = {
         seen(group(TENSOR, 64), hidden=HiddenBytes(9000, 0)),
         [(Cause.RETAINED_TENSORS, 64 + 4500)], "they are slices",
     ),
+    "slices of elements of a pipeline, which had made more ahead before": (
+        {"live_tensors": 1, "live_tensor_bytes": 64, "hidden_bytes": 4500, "datasets": ALIVE},
+        seen(group(TENSOR, 64), hidden=HiddenBytes(0, 0, 0, 5000)),
+        [(Cause.RETAINED_TENSORS, 64 + 5000)], "they are slices",
+    ),
+    "a pipeline's own, which the allocator rounds up": (
+        {"hidden_bytes": 9000, "datasets": ALIVE}, seen(hidden=HiddenBytes(0, 0, 6000)),
+        [(Cause.DATASET_BUFFERS, 6000)], "caches",
+    ),
     "what the allocator rounds up is no tensor": (
         {"variables": 1, "variable_bytes": 40_000, "hidden_bytes": 20_000, "tensor_bytes": 60_000},
         seen(group(VARIABLE, 40_000)), [(Cause.VARIABLES, 40_000)], "multiply",
