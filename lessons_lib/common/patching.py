@@ -53,21 +53,29 @@ functions of ``tracemalloc``        Python's heap is watched      the program ma
 What is wrapped from the import on only takes notes: functions are traced, and models built, before
 they are recorded, and nobody could tell later.
 
-Two rules hold for all.  A wrapper never raises into the program: a fault of ours costs a line, not
-the run.  And an original is put back only where our wrapper still lies on top; if somebody wrapped
-it meanwhile, it stays beneath theirs and only passes calls on.  The gradient function is registered
-in C++, where the present one cannot be read, so it is the one that is never put back; outside of
-recordings it does no more than note, for a graph that is being built, whose gradient is built.
+Three rules hold for all.  A wrapper never raises into the program: a fault of ours costs a line,
+not the run.  What the program itself raises shows no frame of ours where TensorFlow and Keras leave
+out their own.  And an original is put back only where our wrapper still lies on top; if somebody
+wrapped it meanwhile, it stays beneath theirs and only passes calls on.  The gradient function is
+registered in C++, where the present one cannot be read, so it is the one that is never put back;
+outside of recordings it does no more than note, for a graph that is being built, whose gradient is
+built.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final
 
+from lessons_lib.common.internals import leave_tracebacks
+
 _MISSING: Final = object()
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+#: Where wrappers are.
+_OURS: Final = tuple(os.path.join(_PACKAGE, part, "") for part in ("instruments", "recording"))
 
 
 class Patch:
@@ -104,6 +112,7 @@ class Patch:
 
     def install(self) -> None:
         """Put the wrapper in place."""
+        leave_tracebacks(_OURS)
         present = getattr(self._holder, self._name)
         self.active = True
         # Somebody who wrapped our wrapper still calls it; it must not be entered twice.

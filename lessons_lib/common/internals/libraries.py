@@ -21,6 +21,25 @@ KERAS_TRAINER: Final = "keras.src.backend.tensorflow.trainer"
 _TRAINER: Final = f"{KERAS_TRAINER}:TensorFlowTrainer.make_train_function"
 enter(_TRAINER, "advice on models that are made anew", "the general advice is given", "Keras 3.0")
 
+#: Modules that take a library's own frames out of the tracebacks of what a program raises.
+_FILTERS: Final = ("tensorflow.python.util.traceback_utils", "keras.src.utils.traceback_utils")
+for _name, _since in zip(_FILTERS, ("2.16", "Keras 3.0"), strict=True):
+    enter(
+        f"{_name}:_EXCLUDED_PATHS",
+        "errors that look as they do without this package",
+        "frames of this package show in them",
+        _since,
+    )
+
+
+def leave_tracebacks(folders: tuple[str, ...]) -> None:
+    """Have TensorFlow and Keras take frames of some folders out of tracebacks, as their own."""
+    for name in _FILTERS:
+        filtering: Any = sys.modules.get(name)
+        paths = getattr(filtering, "_EXCLUDED_PATHS", None)
+        if isinstance(paths, tuple) and not set(folders) <= set(paths):
+            filtering._EXCLUDED_PATHS = (*paths, *folders)
+
 
 _IN_FILE: Final = "lines show under the name that IPython gives to a cell's file"
 

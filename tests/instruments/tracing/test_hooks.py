@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from lessons_lib.common.internals import tracing_compilation
 from lessons_lib.common.runtime import tf
 from lessons_lib.instruments.tracing import TraceCounter, unobserved, watch_retracing
+from lessons_lib.recording.recorder import record
+from tests.support.cases import or_further
 from tests.support.traced import make
 
 
@@ -127,3 +133,41 @@ def test_a_call_that_raises_as_it_runs_has_its_trace():
             with pytest.raises(tf.errors.InvalidArgumentError):
                 checked(-tf.ones([2]))
     assert (watch.new_traces, watch.failed, watch.notes) == (1, 0, ())
+
+
+def failing(x):
+    return x + "text"
+
+
+def own():
+    raise KeyError("the program's own")
+
+
+def in_callback():
+    model = tf.keras.Sequential([tf.keras.Input([2]), tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    raising = tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: own())
+    model.fit(tf.ones([2, 2]), tf.ones([2, 1]), verbose=0, callbacks=[raising])
+
+
+FAILING = {
+    "traced": lambda: tf.function(failing)(tf.ones([1])),
+    "nested": lambda: tf.function(lambda x: tf.function(failing)(x))(tf.ones([1])),
+    "eager": lambda: tf.Variable([1.0]).assign([1.0, 2.0]),
+    "own": own,
+    "callback": in_callback,
+}
+
+
+def frames(run: Callable[[], Any]) -> list[str]:
+    with pytest.raises(Exception) as raised:  # noqa: PT011 (of any kind)
+        run()
+    return [frame.f_code.co_name for frame, _ in traceback.walk_tb(raised.tb)]
+
+
+@pytest.mark.parametrize("name", or_further(FAILING, ("traced", "eager", "own")))
+def test_what_a_program_raises_shows_no_frames_of_ours(name: str) -> None:
+    bare = frames(FAILING[name])
+    with record(), watch_retracing():
+        assert frames(FAILING[name]) == bare
+    assert ("own" in bare) == (name in ("own", "callback"))
