@@ -18,8 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from lessons_lib.common import runtime, system
 from lessons_lib.common.arguments import check_count
 from lessons_lib.common.internals import tensor_number, tensor_shape
@@ -28,7 +26,6 @@ from lessons_lib.common.source import Line
 from lessons_lib.common.units import format_bytes
 from lessons_lib.instruments.holders.budget import SearchBudget
 from lessons_lib.instruments.holders.creation_lines import made_at
-from lessons_lib.instruments.holders.heap import Leaves, leaves
 from lessons_lib.instruments.holders.names import type_name
 from lessons_lib.instruments.holders.object_types import (
     Kind,
@@ -37,13 +34,11 @@ from lessons_lib.instruments.holders.object_types import (
     lies_within,
     union_bytes,
 )
-from lessons_lib.instruments.holders.reachability import array_bytes, of_tensors
 from lessons_lib.instruments.holders.search import who_holds
 from lessons_lib.recording.recording import Recording
 
 _NAMED: Final = 400
 _ROWS: Final = 16
-_ARRAYS: Final = 3  # holders of NumPy arrays in a note
 _LITTLE: Final = 2**16, 1 / 16  # bytes, share of the sum: less beyond it is not worth a note
 _WANTED: Final = frozenset({Kind.TENSOR, Kind.VARIABLE})
 
@@ -134,7 +129,7 @@ class LiveTensors(Result):
         allocator has set aside beyond these bytes.
     beyond_bytes : int
         What TensorFlow's allocator has set aside beyond `nbytes`: the rest of buffers of which a
-        slice is alive, what NumPy arrays share, what only C++ code holds, and rounding.
+        slice is alive, what only C++ code holds, and rounding.
     """
 
     rows: tuple[LiveTensor, ...]
@@ -227,8 +222,8 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     Notes
     -----
     Not seen: tensors that only C++ code holds, such as a dataset's buffers or the constants of
-    graphs; and the rest of a buffer of which a slice is alive. Notes say how much the allocator has
-    set aside beyond what is listed, and which NumPy arrays share it (``np.asarray(x)`` does).
+    graphs; and the rest of a buffer of which a slice is alive. A note says how much the allocator
+    has set aside beyond what is listed.
 
     Examples
     --------
@@ -248,27 +243,24 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     things = [*itertools.chain.from_iterable(kinds.choose(gc.get_objects(), _WANTED).values())]
     extents = [extent(thing, kinds.of(thing)) for thing in things]
     order = sorted(range(len(things)), key=lambda i: (-extents[i][1], extents[i][0]))
-    nbytes = union_bytes(extents)
-    beyond = max(0, (system.allocator_bytes() or 0) - nbytes)
+    largest = [things[i] for i in order[:names]]
     budget = SearchBudget()
-    arrays = _arrays(budget) if _is_much(beyond, nbytes) else []
-    wanted = [*(things[i] for i in order[:names]), *arrays[:names]]
-    chains = who_holds(wanted, kinds, budget, ignore=[things, arrays])
+    chains = who_holds(largest, kinds, budget, ignore=[things])
     budget.close()
     lines = {} if recording is None else _kept_lines(recording, things, extents)
     shared = lies_within(extents)
-    rows = [_row(things[i], kinds, extents[i][1], shared[i], chains, lines.get(i)) for i in order]
-    notes = *_notes(rows, names, budget), *_more(beyond, arrays, extents, chains)
+    chain_of = [chains.get(id(thing), ()) for thing in things]
+    rows = [
+        _row(things[i], kinds, extents[i][1], shared[i], chain_of[i], lines.get(i)) for i in order
+    ]
+    nbytes = union_bytes(extents)
+    beyond = max(0, (system.allocator_bytes() or 0) - nbytes)
+    notes = *_notes(rows, names, budget), *_more(beyond, nbytes)
     return LiveTensors(tuple(rows), nbytes, notes, beyond)
 
 
 def _row(
-    thing: Any,
-    kinds: Kinds,
-    nbytes: int,
-    shared: bool,
-    chains: dict[int, tuple[str, ...]],
-    line: Line | None,
+    thing: Any, kinds: Kinds, nbytes: int, shared: bool, chain: tuple[str, ...], line: Line | None
 ) -> LiveTensor:
     is_tensor = kinds.of(thing) is Kind.TENSOR
     shape, dtype = _shape(thing, is_tensor), thing.dtype.name
@@ -280,7 +272,7 @@ def _row(
         nbytes=nbytes,
         shared=shared,
         line=_line(thing) or line,
-        chain=chains.get(id(thing), ()),
+        chain=chain,
     )
 
 
@@ -298,41 +290,13 @@ def _notes(rows: list[LiveTensor], names: int, budget: SearchBudget) -> Iterator
         )
 
 
-def _is_much(beyond: int, nbytes: int) -> bool:
+def _more(beyond: int, nbytes: int) -> Iterator[str]:
     least, share = _LITTLE
-    return beyond > max(least, share * nbytes)
-
-
-def _arrays(budget: SearchBudget) -> list[Any]:
-    """List the NumPy arrays that look at the memory of tensors, the largest first."""
-    with budget:
-        found = leaves(Leaves.ARRAYS, budget)
-    arrays = of_tensors([thing for thing in found if isinstance(thing, np.ndarray)])
-    return sorted(arrays, key=lambda array: -array_bytes(array)[1])
-
-
-def _more(
-    beyond: int,
-    arrays: list[Any],
-    extents: list[tuple[int, int]],
-    chains: dict[int, tuple[str, ...]],
-) -> Iterator[str]:
-    nbytes = union_bytes(extents)
-    shared = union_bytes([*extents, *map(array_bytes, arrays)]) - nbytes
-    if _is_much(shared, nbytes):
-        found = (" → ".join(chains[id(array)]) for array in arrays if id(array) in chains)
-        holders = list(dict.fromkeys(found))
-        named = f": {'; '.join(holders[:_ARRAYS])}" if holders else ""
-        rest = f" and {len(holders) - _ARRAYS} more" if len(holders) > _ARRAYS else ""
+    if beyond > max(least, share * nbytes):
         yield (
-            f"NumPy arrays keep {format_bytes(shared)} more alive, the memory of tensors that are "
-            f"gone{named}{rest}."
-        )
-    if _is_much(beyond - shared, nbytes):
-        yield (
-            f"TensorFlow's allocator has set aside ≈ {format_bytes(beyond - shared)} more: the "
-            "rest of buffers of which a slice is alive (x[0] keeps all of x), what only C++ code "
-            "holds (datasets, constants of graphs), and rounding."
+            f"TensorFlow's allocator has set aside ≈ {format_bytes(beyond)} more: the rest of "
+            "buffers of which a slice is alive (x[0] keeps all of x), what only C++ code holds "
+            "(datasets, constants of graphs), and rounding."
         )
 
 

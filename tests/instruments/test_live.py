@@ -219,29 +219,6 @@ def test_the_rest_of_a_slices_buffer_is_told(share: Any) -> None:
     del kept
 
 
-@pytest.mark.further
-def test_arrays_that_keep_tensors_memory_are_named() -> None:
-    def said(result: LiveTensors) -> list[str]:
-        return [note for note in result.notes if note.startswith("NumPy arrays keep")]
-
-    tensors = [tf.ones([1024, 1024]) for _ in range(8)]  # 4 MiB each
-    copies = [tensor.numpy() for tensor in tensors]
-    feats = [np.asarray(tensor)[1:] for tensor in tensors]
-    before = live_tensors()
-    assert said(before) == []  # the tensors are alive
-    del tensors
-    after = live_tensors()
-    (note,) = said(after)
-    assert note.startswith("NumPy arrays keep 32 MiB more alive")
-    assert note.endswith(
-        "gone: feats in test_arrays_that_keep_tensors_memory_are_named() (list) → numpy.ndarray."
-    )
-    assert after.beyond_bytes - before.beyond_bytes == 8 * 1024 * 1024 * 4
-    feats.clear()
-    assert said(live_tensors()) == []
-    del copies, feats
-
-
 def test_names_that_are_missing_are_said() -> None:
     kept = [tf.ones([i + 1]) for i in range(5)]
     result = live_tensors(names=2)

@@ -330,7 +330,6 @@ USES: dict[str, Callable[[], None]] = {
     "ag_error_metadata": _traced_error,
     "_multiarray_umath._ARRAY_API": python_uses.numpy_api,
     internals.LRU_LINK: python_uses.links,
-    internals.TENSOR_MEMORY: python_uses.shared_memory,
     "Trainer._symbolic_build": _builds,
     "Context._rng": _seeds,
     "re._cache": python_uses.patterns,

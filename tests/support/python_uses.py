@@ -69,15 +69,6 @@ def links() -> None:
     assert internals.LRU_LINK in names
 
 
-def shared_memory() -> None:
-    from lessons_lib.common.runtime import tf
-
-    inner: Any = np.asarray(tf.ones([2]))
-    while isinstance(inner, (np.ndarray, memoryview)):
-        inner = inner.base if isinstance(inner, np.ndarray) else inner.obj
-    assert type(inner).__name__ == internals.TENSOR_MEMORY
-
-
 def patterns() -> None:
     re.compile("a pattern")
     assert internals.pattern_cache_limit(vars(re)["_cache"]) == vars(re)["_MAXCACHE"]

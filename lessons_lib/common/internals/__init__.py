@@ -91,7 +91,6 @@ from lessons_lib.common.internals.graphs import (
 from lessons_lib.common.internals.libraries import (
     KERAS_TRAINER,
     LRU_LINK,
-    TENSOR_MEMORY,
     addresses,
     cell_numbers,
     leave_tracebacks,
@@ -118,7 +117,6 @@ __all__ = [
     "MissingInternal",
     "OwnedIterator",
     "StructuredFunctionWrapper",
-    "TENSOR_MEMORY",
     "TF_DATA_FUNCTIONS",
     "TraceMe",
     "VariableSpec",

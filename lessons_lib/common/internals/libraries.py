@@ -77,11 +77,7 @@ def traceback_at(address: int) -> list[tuple[str, int]]:
 
 #: Type of the entries of a ``functools.lru_cache``, which refer to each other.
 LRU_LINK: Final = "functools._lru_list_elem"
-enter(LRU_LINK, "telling a cache's links from what it holds", "the links show", "CPython 3.11")
-
-#: Type of what a NumPy array refers to in the end that shares a tensor's memory.
-TENSOR_MEMORY: Final = "tensorflow_wrapper"
-enter(TENSOR_MEMORY, "finding NumPy arrays that keep a tensor's memory", "they are not named")
+enter(LRU_LINK, "leaving a cache's links out of a chain", "the links show", "CPython 3.11")
 
 
 @of_object("re._cache", "that its cache is bounded", "this is not said", "CPython 3.11")

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from lessons_lib.common.internals import TENSOR_MEMORY
 from lessons_lib.instruments.holders.budget import SearchBudget
 from lessons_lib.instruments.holders.heap import LONG_TEXT, Heap
 from lessons_lib.instruments.holders.names import contents, instance_dict, running_frames
@@ -210,16 +209,3 @@ def array_bytes(array: Any) -> tuple[int, int]:
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
     return int(owner.ctypes.data), int(owner.nbytes)
-
-
-def of_tensors(arrays: list[Any]) -> list[Any]:
-    """List the NumPy arrays that look at a tensor's memory, not those that others look through."""
-    found, inner = [], set()
-    for array in arrays:
-        owner = array
-        while isinstance(owner, (np.ndarray, memoryview)):
-            owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
-            inner.add(id(owner))
-        if type(owner).__name__ == TENSOR_MEMORY:
-            found.append(array)
-    return [array for array in found if id(array) not in inner]
