@@ -129,7 +129,7 @@ class LiveTensors(Result):
         allocator has set aside beyond these bytes.
     beyond_bytes : int
         What TensorFlow's allocator has set aside beyond `nbytes`: the rest of buffers of which a
-        slice is alive, what only C++ code holds, and rounding.
+        slice is alive, what NumPy arrays share, what only C++ code holds, and rounding.
     """
 
     rows: tuple[LiveTensor, ...]
@@ -222,8 +222,9 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     Notes
     -----
     Not seen: tensors that only C++ code holds, such as a dataset's buffers or the constants of
-    graphs; and the rest of a buffer of which a slice is alive. A note says how much the allocator
-    has set aside beyond what is listed.
+    graphs; the rest of a buffer of which a slice is alive; and what NumPy arrays keep of tensors
+    that are gone (``np.asarray(x)``), which `growth` names. A note says how much the allocator has
+    set aside beyond what is listed.
 
     Examples
     --------
@@ -295,8 +296,9 @@ def _more(beyond: int, nbytes: int) -> Iterator[str]:
     if beyond > max(least, share * nbytes):
         yield (
             f"TensorFlow's allocator has set aside ≈ {format_bytes(beyond)} more: the rest of "
-            "buffers of which a slice is alive (x[0] keeps all of x), what only C++ code holds "
-            "(datasets, constants of graphs), and rounding."
+            "buffers of which a slice is alive (x[0] keeps all of x), what NumPy arrays share "
+            "(np.asarray(x)), what only C++ code holds (datasets, constants of graphs), and "
+            "rounding."
         )
 
 
