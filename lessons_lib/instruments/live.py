@@ -222,9 +222,8 @@ def live_tensors(recording: Recording | None = None, *, names: int = _NAMED) -> 
     Notes
     -----
     Not seen: tensors that only C++ code holds, such as a dataset's buffers or the constants of
-    graphs; the rest of a buffer of which a slice is alive; and what NumPy arrays keep of tensors
-    that are gone (``np.asarray(x)``), which `growth` names. A note says how much the allocator has
-    set aside beyond what is listed.
+    graphs; the rest of a buffer of which a slice is alive; and what NumPy arrays share, which
+    `growth` names. A note says how much the allocator has set aside beyond what is listed.
 
     Examples
     --------
