@@ -6,6 +6,7 @@ import contextlib
 import gc
 import itertools
 import math
+import operator
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -205,6 +206,32 @@ def _arrays(left: Leftovers) -> list[_Alike]:
         alike.nbytes += nbytes / CALLS
     # Each call leaves at least one; a single one was replaced, or is there once.
     return [alike for alike in found.values() if len(alike.things) >= CALLS]
+
+
+def lengthened(left: Leftovers, gain: float, namer: Namer) -> tuple[Retained, ...]:
+    """Name the array that each call replaces by a longer one.
+
+    It has what all calls added, and what else they made is less than one of them adds.
+
+    Parameters
+    ----------
+    left : Leftovers
+    gain : float
+        Bytes of NumPy's that a call adds.
+    namer : Namer
+    """
+    made: dict[int, tuple[int, Any]] = {}
+    for here in left.survey.reached.values():
+        if isinstance(here.thing, np.ndarray) and here.tier < Tier.GRAPH:
+            address, nbytes = array_bytes(here.thing)
+            made.setdefault(address, (nbytes, here.thing))
+    nbytes, array = max(made.values(), key=operator.itemgetter(0), default=(0, None))
+    rest = sum(size for size, _ in made.values()) - nbytes
+    if array is None or not rest < gain <= nbytes / CALLS:
+        return ()
+    line, chain = left.lines.get(id(array)), _chain(left, array, namer)
+    name = description(array, Kind.OTHER)
+    return (Retained(name, array.shape, array.dtype.name, nbytes, 0.0, line, chain),)
 
 
 def _objects(left: Leftovers, kinds: Kinds, others: list[_Alike]) -> list[_Alike]:

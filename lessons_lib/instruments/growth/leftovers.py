@@ -23,7 +23,7 @@ import numpy as np
 from lessons_lib.common.gc_control import HeapBaseline
 from lessons_lib.common.internals import traced_blocks
 from lessons_lib.common.source import Line
-from lessons_lib.instruments.growth.groups import grouped
+from lessons_lib.instruments.growth.groups import grouped, lengthened
 from lessons_lib.instruments.growth.observation import (
     CALLS,
     TARGETS,
@@ -121,19 +121,19 @@ def observe(
         unseen = not plan.collect and found.complete
         garbage = [t for t in new if unseen and id(t) not in found.reached]
         cyclic = set(map(id, gc.get_referents(*garbage))).difference(found.reached)
-        uncollected = len(garbage) / CALLS
         left = Leftovers(staying, seen.first, seen.later, growing, found, lines, cyclic)
-        unheld = _unheld(new, left)
+        unheld, uncollected = _unheld(new, left), len(garbage) / CALLS
         for things in (garbage, new, untracked):
             things.clear()
         namer = Namer(step, [*ours, ours, found.reached, left, vars(left)], heap, budget)
         try:
             groups, notes = grouped(left, kinds, namer)
+            longer = lengthened(left, gain.numpy, namer)
         finally:
             heap.close()
             namer.close()
             left.clear()
-    return Observation(groups, gain, lost, uncollected, notes, unheld=unheld)
+    return Observation(groups, gain, lost, uncollected, notes, unheld=unheld, lengthened=longer)
 
 
 def _unheld(new: list[Any], left: Leftovers) -> tuple[str, ...]:

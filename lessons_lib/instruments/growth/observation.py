@@ -156,6 +156,8 @@ class Observation:
         None when it was not measured.
     unheld : tuple of str
         How many objects of which types a call leaves that nothing in Python was seen to hold.
+    lengthened : tuple of Retained
+        An array that each call may have replaced by a longer one.
     """
 
     groups: tuple[Group, ...] = ()
@@ -167,6 +169,7 @@ class Observation:
     tensor_cost: float = 0.0
     hidden: HiddenBytes | None = None
     unheld: tuple[str, ...] = ()
+    lengthened: tuple[Retained, ...] = ()
 
     def of(self, *kinds: Kind) -> tuple[Group, ...]:
         """Give the groups of some kinds, most bytes first."""

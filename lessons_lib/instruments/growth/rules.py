@@ -240,6 +240,8 @@ def _objects(case: GrowthCase, _: CacheTest) -> None:
     first = native_groups if owned > object_bytes + array_bytes else ()
     by_bytes = sorted([*arrays, *objects], key=lambda group: -group.bytes_per_call)
     held = listed([*first, *(group for group in by_bytes if group not in first)])
+    if array_bytes and not arrays:
+        held += case.seen.lengthened
     exact = nbytes == array_bytes and case.seen.heap.known
     case.add(Cause.PYTHON_OBJECTS, nbytes, text, held, exact=exact)
 

@@ -292,3 +292,29 @@ def test_bounded_cache_of_patterns_is_said() -> None:
     # As tf.train.CheckpointManager does with the path of each checkpoint.
     result = look(lambda i: re.compile(f"only{i}here*"), iterations=20)
     assert any(f"at most {re._MAXCACHE}" in note for note in result.notes)  # type: ignore[attr-defined]
+
+
+@pytest.mark.further
+def test_an_array_that_each_call_makes_longer_is_named() -> None:
+    owner = types.SimpleNamespace(log=np.zeros(0, np.float32))
+
+    def step() -> None:
+        owner.log = np.append(owner.log, np.ones(4 * KIB, np.float32))
+
+    (finding,) = look(step).causes
+    assert (finding.cause, finding.bytes_per_call) == (Cause.PYTHON_OBJECTS, 4 * KIB * 4)
+    assert finding.held[0].holder.startswith("owner (SimpleNamespace) → ")
+    assert finding.held[0].what == "numpy.ndarray"
+
+
+@pytest.mark.further
+def test_an_array_that_each_call_replaces_is_not_named_beside_those_that_stay() -> None:
+    owner, kept = types.SimpleNamespace(batch=None), list[Any]()
+
+    def step(i: int) -> None:
+        owner.batch = np.ones(100_000, np.float32)
+        kept.append(np.ones(1000 + i, np.float32))
+
+    (finding,) = look(step).causes
+    assert finding.cause is Cause.PYTHON_OBJECTS
+    assert (100_000,) not in [held.shape for held in finding.held]

@@ -10,7 +10,7 @@ import pytest
 from lessons_lib.common.units import KIB, MIB
 from lessons_lib.instruments.growth import Growth, notes
 from lessons_lib.instruments.growth.case import CacheTest
-from lessons_lib.instruments.growth.causes import Cause, Finding
+from lessons_lib.instruments.growth.causes import Cause, Finding, Retained
 from lessons_lib.instruments.growth.notes import run_notes
 from lessons_lib.instruments.growth.observation import HeapGain, HiddenBytes, Observation
 from lessons_lib.instruments.growth.resources import LostTables
@@ -374,3 +374,13 @@ def test_what_a_version_leaks_itself_is_said(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(notes, "LOSES_REFERENCES", loses)
         assert said(seen(), some) == ""
         assert ("itself leaks" in said(seen(), most)) is loses
+
+
+def test_an_array_that_was_replaced_is_named_only_where_none_stays() -> None:
+    longer = Retained("numpy.ndarray", (8192,), "float32", 32_768, 0.0, None, ("log",))
+    heap = HeapGain(numpy=4096, known=True)
+    (alone,) = judge(evidence(), seen(heap=heap, lengthened=(longer,)), CacheTest())
+    assert (alone.held, alone.bytes_per_call) == ((longer,), 4096)
+    stays = objects(4096, array=True)
+    (finding,) = judge(evidence(), seen(stays, heap=heap, lengthened=(longer,)), CacheTest())
+    assert finding.held == (stays.held,)
