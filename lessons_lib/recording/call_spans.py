@@ -88,6 +88,8 @@ class CallSpans:
             thread: _Nested([(start, end) for start, end, _ in spans])
             for thread, spans in segment.lent.items()
         }
+        # By operation: the iterators for which it was seen to run, in order of time.
+        self._iterators_of: dict[str, set[str]] = {}
         self._started: dict[int, Call | None] = {}
         # A thread whose calls do not pair with their marks is not attributed: never a guess.
         self._calls: dict[int, list[Call]] = {}
@@ -142,6 +144,11 @@ class CallSpans:
             # The mark of what a session's end cut off is not in the profile.
             waiting = self._waiting(event.time)
             found = self._iterator_at(waiting[0], event.time) if len(waiting) == 1 else ""
+            others = self._iterators_of.get(event.op, ())
+            if not found and len(others) == 1:
+                (found,) = others
+        elif found:
+            self._iterators_of.setdefault(event.op, set()).add(found)
         return found
 
     def _waiting(self, time: int) -> list[int]:

@@ -86,3 +86,21 @@ def test_work_of_the_pool_that_a_sessions_end_cut_off_is_the_only_waiting_iterat
     other = [(60, 99, "Iterator::Map"), (70, 90, CAPTURED)]
     found = CallSpans(Segment(iterators={THREAD: waiting, 9: other}, pool={1}), CallLog({}))
     assert found.iterator(replace(EVENT, time=time, thread=thread)) == iterator
+
+
+@pytest.mark.parametrize(
+    ("op", "iterator"), [("Fill", "Iterator::Root::Map"), ("Tanh", ""), ("Mul", "")]
+)
+def test_work_of_the_pool_that_was_cut_off_is_the_pipelines_that_ran_the_operation_before(
+    op: str, iterator: str
+) -> None:
+    found = CallSpans(
+        Segment(
+            iterators={1: [(0, 20, "Iterator::Root::Map")], 2: [(0, 20, "Iterator::Root::Batch")]},
+            pool={1, 2},
+        ),
+        CallLog({}),
+    )
+    for thread, ran in ((1, "Fill"), (1, "Mul"), (2, "Mul")):  # of two nobody knows which
+        assert found.iterator(replace(EVENT, time=10, thread=thread, op=ran))
+    assert found.iterator(replace(EVENT, time=30, thread=1, op=op)) == iterator
