@@ -308,7 +308,6 @@ USES: dict[str, Callable[[], None]] = {
     "Function._call": _call,
     "Function._function_cache": _traces,
     "FunctionCache._primary": _traces,
-    "Function._list_all_concrete_functions": _traces,
     "Function._descriptor_cache": _bound_functions,
     "Weakref._ref": _weak_key,
     "StructuredFunctionWrapper._func": _mapped_function,

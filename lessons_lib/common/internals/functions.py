@@ -88,12 +88,15 @@ def bound_functions(function: Any) -> list[Any]:
     return list(function._descriptor_cache.values())
 
 
-@of_object("Function._list_all_concrete_functions", "counting traces", "growth counts none")
 def concrete_functions(function: Any) -> list[Any]:
-    """List the traces that a ``tf.function`` holds."""
+    """List the traces that a ``tf.function`` holds.
+
+    TensorFlow's own list would first trace a function of a signature that was never called.
+    """
+    loaded = getattr(function, "concrete_functions", None)  # from a file
     try:
-        return list(function._list_all_concrete_functions())
-    except Exception:  # it may be gone, or fail in the middle of a first call
+        return [trace for _, trace in traces_in(trace_cache(function))] if not loaded else [*loaded]
+    except Exception:  # it may be gone, or in the middle of a first call
         return []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,37 @@ def test_variables_have_the_bytes_of_their_values_and_queues_their_elements() ->
     assert sampler._entries(queue) == 2
     with tf.Graph().as_default():
         assert sampler._entries(tf.queue.FIFOQueue(4, tf.float32)) == 0  # nobody runs it
+
+
+def test_traces_are_counted_and_none_is_made() -> None:
+    ran: list[str] = []
+
+    @tf.function(input_signature=[tf.TensorSpec([None])])
+    def declared(x: Any) -> Any:
+        ran.append("declared")
+        return x
+
+    @tf.function
+    def without_arguments() -> Any:
+        ran.append("without arguments")
+        return tf.zeros([])
+
+    functions = [declared, without_arguments]
+    counts = []
+    for call in (lambda: None, lambda: declared(tf.ones([2])), without_arguments):
+        call()
+        counts.append((sampler._functions(functions, [])["concrete_functions"], len(ran)))
+    assert counts == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_traces_of_a_loaded_function_are_those_of_its_file(tmp_path: Path) -> None:
+    saved = tf.Module()
+    saved.double = tf.function(lambda x: 2.0 * x)
+    for shape in ([2], [3]):
+        saved.double(tf.ones(shape))
+    tf.saved_model.save(saved, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    assert sampler._functions([loaded.double], [])["concrete_functions"] == 2
 
 
 def test_what_the_system_does_not_offer_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
