@@ -61,7 +61,9 @@ class SiteTable:
         """Give a description as it is known at the end; an empty one where there is none."""
         site = self.sites[number] if number >= 0 else Site()
         purpose = site.purpose
-        found = self.by_use.get(purpose.held, Category.OTHER)
+        found = self.by_use.get(purpose.held)
+        if found is None:
+            return site
         if purpose.category is Category.OTHER or (purpose.category, found) == _READ_ELSEWHERE:
             return replace(site, purpose=replace(purpose, category=found))
         return site

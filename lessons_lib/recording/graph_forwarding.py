@@ -22,8 +22,8 @@ VIEWS: Final = frozenset(
 )  # fmt: skip
 #: Operations that may give parts of an input's memory, and which input it is.
 _PARTS: Final = {"Slice": 0, "Split": 1, "SplitV": 0, "StridedSlice": 0, "Unpack": 0}
-#: Operations of several inputs that may hand on one of them only: the logits, not the labels.
-_ONE: Final = dict.fromkeys(
+#: Of operations that may hand on one input only, which it is: of losses the logits, not the labels.
+_INPUT: Final = _PARTS | dict.fromkeys(
     ("SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits"), 0
 )
 #: Operations that keep a tensor for later in a value of their own.
@@ -96,7 +96,7 @@ class Forwarding:
             return [place] if place < len(user.outputs) else []
         if user.type in _KEEPERS:
             return [0]
-        if user.type in _NEVER or place != (_PARTS | _ONE).get(user.type, place):
+        if user.type in _NEVER or place != _INPUT.get(user.type, place):
             return []
         allocated = self._allocated.get(user.path, ())
         own = {

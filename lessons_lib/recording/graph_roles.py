@@ -226,6 +226,7 @@ class Roles:
     def _is_gradient(self, number: int, output: int) -> bool:
         """Tell whether a node makes a gradient, or hands it on: as it is, scaled or clipped."""
         nodes, todo = self.flow.nodes, [(number, output)]
+        seen = set(todo)
         for place in todo:  # which grows
             node = nodes[place[0]]
             if place[0] in self.gradients:
@@ -235,7 +236,8 @@ class Roles:
             whole = [(n, out) for n, out in sources if nodes[n].outputs[out].shape != ()]
             if not whole or self.phases[place[0]] is Phase.FORWARD:
                 return False
-            todo += [place for place in whole if place not in todo]
+            todo += [place for place in whole if place not in seen]
+            seen.update(whole)
         return True
 
 

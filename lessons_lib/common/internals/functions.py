@@ -93,9 +93,10 @@ def concrete_functions(function: Any) -> list[Any]:
 
     TensorFlow's own list would first trace a function of a signature that was never called.
     """
-    loaded = getattr(function, "concrete_functions", None)  # from a file
     try:
-        return [trace for _, trace in traces_in(trace_cache(function))] if not loaded else [*loaded]
+        if loaded := getattr(function, "concrete_functions", None):  # from a file
+            return list(loaded)
+        return [trace for _, trace in traces_in(trace_cache(function))]
     except Exception:  # it may be gone, or in the middle of a first call
         return []
 
