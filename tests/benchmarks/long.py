@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import math
 import os
@@ -128,11 +129,12 @@ def child(way: str, steps: int, size: str) -> dict[str, float]:
 
         tf = tensorflow
     train = prepared(tf, size)
+    run = functools.partial(in_sessions, tf, train) if way == "profiler" else train
     beginning, parts = 0.0, [int(steps * BEGINNING), steps - int(steps * BEGINNING)]
     processor, wall, end = time.process_time(), time.perf_counter(), 0.0
     with ll.record(share=share) if ours else contextlib.nullcontext():
         for part in parts:
-            in_sessions(tf, train, part) if way == "profiler" else train(part)
+            run(part)
             beginning = beginning or resident_peak()
         end = time.perf_counter()
     return {
